@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from authsvc.conf.sections.hooks import Hook
+from hooks.errors import HookRejection
 
 __all__ = [
     "AccessTokenPayload",
@@ -131,14 +132,3 @@ class HookEvent(Generic[Payload]):
     """A copy of the payload, which the function may change without an effect."""
     deadline: float
     """The time on the monotonic clock at which the service stops waiting for the function."""
-
-
-class HookRejection(Exception):
-    """Raised by a hook to refuse the request with a message for the client and an HTTP status, 400 to 599."""
-
-    def __init__(self, message: str, *, http_code: int = 500) -> None:
-        super().__init__(message)
-        if not message:
-            raise ValueError("a rejection needs a message")
-        self.message = message
-        self.http_code = http_code if 400 <= http_code <= 599 else 500

@@ -13,15 +13,17 @@ from authsvc.errors import HookError
 MAX_RESPONSE_BYTES = 204_800
 
 
-class HookRejected(HookError):
-    """The hook refused the request, with its own status and message."""
+class HookRejection(HookError):
+    """Raised to refuse the request with a message for the client and an HTTP status, 400 to 599."""
 
     is_refusal = True
 
-    def __init__(self, message: str, *, status: int = 500) -> None:
+    def __init__(self, message: str, *, http_code: int = 500) -> None:
+        if not message:
+            raise ValueError("a rejection needs a message")
         super().__init__(message)
-        self.status = status
-        self.error_code = "unexpected_failure" if status == 500 else "unknown"
+        self.status = self.http_code = http_code if 400 <= http_code <= 599 else 500
+        self.error_code = "unexpected_failure" if self.status == 500 else "unknown"
 
 
 class HookFailed(HookError):
@@ -96,7 +98,7 @@ class HookErrored(HookFailed):
         super().__init__(f"Error running hook URI: {uri}")
 
 
-class HookFunctionRefused(HookRejected):
+class HookFunctionRefused(HookRejection):
     """The database function of the hook raised an error for the client."""
 
     def __init__(self, uri: str, error: DatabaseError) -> None:

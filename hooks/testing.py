@@ -22,7 +22,7 @@ def run(
 ) -> Any:
     """The response of `function` as JSON would transport it; None for no response.
 
-    Runs in a thread of its own, with a copy of the payload. Raises HookRejected for a rejection, and HookFailed for a
+    Runs in a thread of its own, with a copy of the payload. Raises HookRejection for a rejection, and HookFailed for a
     function that raises another exception, exceeds its time or returns something other than a JSON object.
     """
     response = python_function.call(

@@ -22,7 +22,7 @@ from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_co
 from authsvc.console.timeline import Event, Kind, Position
 from authsvc.display_text import EMPTY, short_text
 from authsvc.jobs.queued_jobs import Status
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from authsvc.operator_access import Access
 from mailer.delivery import undelivered_messages
 from mailer.models import Attempt, Message, Outcome
@@ -34,24 +34,24 @@ _TONES = {
 _OUTCOMES = {Outcome.DELIVERED: "delivered", Outcome.RETRY: "to be retried", Outcome.FAILED: "failed"}
 _CHANNELS = {"email": "Email", "sms": "SMS", "whatsapp": "WhatsApp"}
 _RETRY_FAILED = "Retry all failed messages"
-_KIND_LABELS: Mapping[str, str] = {
-    EmailKind.REAUTHENTICATION: "Reauthentication",
-    SmsKind.REAUTHENTICATION: "Reauthentication by SMS",
-    SmsKind.FACTOR: "MFA code",
-    EmailKind.RECOVERY_CODE_USED: "MFA recovery code used",
-    EmailKind.FACTOR_ENROLLED: "Factor added",
-    EmailKind.FACTOR_UNENROLLED: "Factor removed",
+_TYPE_LABELS: Mapping[str, str] = {
+    EmailType.REAUTHENTICATION: "Reauthentication",
+    SmsType.REAUTHENTICATION: "Reauthentication by SMS",
+    SmsType.FACTOR: "MFA code",
+    EmailType.RECOVERY_CODE_USED: "MFA recovery code used",
+    EmailType.FACTOR_ENROLLED: "Factor added",
+    EmailType.FACTOR_UNENROLLED: "Factor removed",
 }
 
 
-def _kind_label(name: str) -> str:
-    if name in _KIND_LABELS:
-        return _KIND_LABELS[name]
+def _type_label(name: str) -> str:
+    if name in _TYPE_LABELS:
+        return _TYPE_LABELS[name]
     return name.replace("_", " ").removesuffix(" notification").capitalize()
 
 
-def _event_title(kind: str, channel: str, state: SafeString) -> SafeString:
-    text = short_text(f"{_CHANNELS.get(channel, channel)}: {_kind_label(kind)}")
+def _event_title(message_type: str, channel: str, state: SafeString) -> SafeString:
+    text = short_text(f"{_CHANNELS.get(channel, channel)}: {_type_label(message_type)}")
     return format_html("{} {}", text, state)
 
 
@@ -61,13 +61,13 @@ class StatusFilter(filters.ChoiceFilter):
     options = tuple((status.value, status.label.capitalize()) for status in (Status.FAILED, Status.TODO, Status.DOING))
 
 
-class KindFilter(filters.ChoiceFilter):
+class TypeFilter(filters.ChoiceFilter):
     title = "kind"
     parameter_name = "kind"
-    options = tuple((name, _kind_label(name)) for name in dict.fromkeys([*map(str, EmailKind), *map(str, SmsKind)]))
+    options = tuple((name, _type_label(name)) for name in dict.fromkeys([*map(str, EmailType), *map(str, SmsType)]))
 
 
-class QueuedKindFilter(KindFilter):
+class QueuedTypeFilter(TypeFilter):
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(args__kind=value)
 
@@ -82,14 +82,23 @@ class OutcomeFilter(filters.ChoiceFilter):
 class MessageAdmin(OperatorAdmin):
     """Shows the recipient, but never the code and the link of a message."""
 
-    list_display = ("kind", "recipient", "channel", "progress", "tries", "last_error", "accepted", "next_attempt")
-    list_filter = (StatusFilter, QueuedKindFilter)
+    list_display = (
+        "kind",
+        "recipient",
+        "channel",
+        "progress",
+        "attempt_count",
+        "last_error",
+        "accepted",
+        "next_attempt",
+    )
+    list_filter = (StatusFilter, QueuedTypeFilter)
     search_fields = ("id",)  # enables the search box
     search_help_text = "Part of the recipient's address or phone number, or the message ID"
     ordering = ("-id",)
     indexed_columns = frozenset({"id"})
     fields = (
-        "kind", "recipient", "user", "channel", "progress", "tries", "last_error", "last_attempt", "accepted",
+        "kind", "recipient", "user", "channel", "progress", "attempt_count", "last_error", "last_attempt", "accepted",
         "next_attempt", "expires", "message_id",
     )  # fmt: skip
     actions = ("retry",)
@@ -110,7 +119,9 @@ class MessageAdmin(OperatorAdmin):
         """Messages without a delivery attempt. An attempt is an event of its own."""
         if Kind.MESSAGE not in kinds:
             return
-        newest = self.get_queryset(request).filter(pk__in=undelivered_messages.find_by_user(user_id), tries=None)
+        newest = self.get_queryset(request).filter(
+            pk__in=undelivered_messages.find_by_user(user_id), attempt_count=None
+        )
         newest = newest.exclude(accepted_at=None)
         for message in newest.order_by("-id"):  # all of them, because the position is not a column
             position = Position(message.accepted_at, UUID(message.args["message_id"]))
@@ -184,7 +195,7 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="message")
     def kind(self, row: Message) -> str:
-        return _kind_label(row.args["kind"])
+        return _type_label(row.args["kind"])
 
     @admin.display(description="recipient")
     def recipient(self, row: Message) -> str:
@@ -207,8 +218,8 @@ class MessageAdmin(OperatorAdmin):
         return formatting.badge(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
 
     @admin.display(description="attempts")
-    def tries(self, row: Any) -> int:
-        return int(row.tries or 0)
+    def attempt_count(self, row: Any) -> int:
+        return int(row.attempt_count or 0)
 
     @admin.display(description="last error")
     def last_error(self, row: Any) -> str:
@@ -246,7 +257,7 @@ class MessageAdmin(OperatorAdmin):
 @admin.register(Attempt)
 class AttemptAdmin(OperatorAdmin):
     list_display = ("created_at", "message", "channel_name", "result", "attempt", "response", "user")
-    list_filter = (OutcomeFilter, KindFilter, filters.DayFilter)
+    list_filter = (OutcomeFilter, TypeFilter, filters.DayFilter)
     search_fields = ("id",)  # enables the search box
     search_help_text = "A message ID or a user ID"
     ordering = ("-created_at", "-id")
@@ -303,7 +314,7 @@ class AttemptAdmin(OperatorAdmin):
 
     @admin.display(description="message", ordering="kind")
     def message(self, row: Attempt) -> str:
-        return _kind_label(row.kind)
+        return _type_label(row.kind)
 
     @admin.display(description="channel", ordering="channel")
     def channel_name(self, row: Attempt) -> str:

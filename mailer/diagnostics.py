@@ -8,7 +8,7 @@ from django.core import mail
 
 from authsvc import conf, messaging
 from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, unused, warning
-from authsvc.messaging import DeliveryFailed, EmailKind
+from authsvc.messaging import DeliveryFailed, EmailType
 from mailer import sms
 from mailer.email.smtp import EmailBackend
 from mailer.rendering import message_types, template_sources
@@ -38,19 +38,19 @@ class TemplateDiagnostic:
 
     def run(self, context: DiagnosticContext) -> Iterator[CheckResult]:
         built_in = 0
-        for kind in EmailKind:
-            template = template_sources.template_config(kind)
-            if not template.url or not message_types.is_enabled(kind):
+        for type in EmailType:
+            template = template_sources.template_config(type)
+            if not template.url or not message_types.is_enabled(type):
                 built_in += 1
                 continue
-            setting = f"AUTH_MAILER_TEMPLATES_{message_types.EMAIL_TYPES[kind].key.upper()}"
+            setting = f"AUTH_MAILER_TEMPLATES_{message_types.EMAIL_DEFINITIONS[type].key.upper()}"
             try:
-                template_sources.load_templates(kind, template)
+                template_sources.load_templates(type, template)
             except template_sources.TemplateLoadError as error:
                 remedy = f"Correct {setting}. Until then the built-in template is used."
-                yield failure("templates", f"{kind.value}: {error}", remedy)
+                yield failure("templates", f"{type.value}: {error}", remedy)
             else:
-                yield ok("templates", f"{kind.value} uses {setting}")
+                yield ok("templates", f"{type.value} uses {setting}")
         if built_in:
             yield ok("templates", f"{built_in} email types use their built-in template")
 

@@ -73,7 +73,7 @@ def _export_message(row: Message, message: Email | Sms) -> Row:
     return {
         "id": str(message.id),
         "channel": row.args["channel"],
-        "kind": str(message.kind),
+        "kind": str(message.type),
         "to": message.to,
         "status": row.status,
         "attempts": row.attempts,

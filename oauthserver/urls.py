@@ -26,7 +26,7 @@ urlpatterns = [
     slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
     slash_optional(f"{_AUTHORIZATION}/consent", authorization_views.ConsentView.as_view()),
-    slash_optional("oauth/clients/register", client_views.RegistrationView.as_view()),
+    slash_optional("oauth/clients/register", client_views.ClientRegistrationView.as_view()),
     slash_optional("user/oauth/grants", grant_views.GrantsView.as_view()),
     slash_optional("admin/oauth/clients", client_views.ClientsView.as_view()),
     slash_optional(_CLIENT, client_views.ClientView.as_view()),

@@ -287,17 +287,17 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.emails: list[messaging.Email] = []
-        self.texts: list[messaging.Sms] = []
+        self.sms: list[messaging.Sms] = []
 
     def accept_email(self, *, message: messaging.Email, **_: object) -> None:
         self.emails.append(message)
 
     def accept_sms(self, *, message: messaging.Sms, **_: object) -> None:
-        self.texts.append(message)
+        self.sms.append(message)
 
     def clear(self) -> None:
         self.emails.clear()
-        self.texts.clear()
+        self.sms.clear()
 
 
 @pytest.fixture

@@ -41,9 +41,9 @@ def _quota(left: int, rate: conf.Rate, waiting: int = 0) -> str:
 
 
 def _recipients(cost: Cost) -> str:
-    if not cost.texts:
+    if not cost.sms:
         return f"{cost.emails:,} by email"
-    return f"{cost.recipients:,}: {cost.emails:,} by email, {cost.texts:,} by SMS"
+    return f"{cost.recipients:,}: {cost.emails:,} by email, {cost.sms:,} by SMS"
 
 
 def _time(cost: Cost, *, at: datetime) -> str:

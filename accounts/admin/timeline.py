@@ -60,7 +60,7 @@ def show_timeline(model_admin: OperatorAdmin, request: HttpRequest, object_id: s
         kinds=[kind] if kind else tuple(Kind),
         before=before,
         limit=_PAGE_SIZE,
-        links=[PanelLink(label, timeline_url(row.pk, kind=each), each == kind) for each, label in _LINKS],
+        links=[PanelLink(label, timeline_url(row.pk, kind=linked), linked == kind) for linked, label in _LINKS],
     )
     context = {
         **model_admin.admin_site.each_context(request),

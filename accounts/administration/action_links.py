@@ -18,7 +18,7 @@ from accounts.users import account_creation, creation_hook, identifiers, metadat
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, languages, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.security import encryption
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -118,15 +118,15 @@ def _invitation(
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
-        recipients.reserve_email(address, kind=EmailKind.INVITE, sender=messaging.ADMINISTRATION)
+        recipients.reserve_email(address, type=EmailType.INVITE, sender=messaging.ADMINISTRATION)
     new_user_id = invitations.check_new_user(address, existing, data=request.data, caller=caller)
     with messaging.reserved("email" if is_mailed else None), transaction.atomic(durable=True):
         user, secret = invitations.prepare(
             address, existing, data=request.data, new_user_id=new_user_id, actor=actor, caller=caller, at=at
         )
         if is_mailed:
-            email = confirmation_emails.invitation(
-                user, secret=secret, redirect_to=request.redirect_to, caller=caller, at=at
+            email = confirmation_emails.build(
+                EmailType.INVITE, user, secret=secret, redirect_to=request.redirect_to, caller=caller, at=at
             )
             messaging.send(replace(email, language=email.language or languages.default()))
         link = _link("invite", user, secret, request, caller=caller)

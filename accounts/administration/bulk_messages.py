@@ -89,7 +89,7 @@ class Cost:
     """The cost of a bulk message, before it is sent."""
 
     emails: int
-    texts: int
+    sms: int
     skipped: Mapping[str, int]
     """Reason → users who get no message."""
     rate: conf.Rate
@@ -101,7 +101,7 @@ class Cost:
 
     @property
     def recipients(self) -> int:
-        return self.emails + self.texts
+        return self.emails + self.sms
 
 
 def estimate_cost(
@@ -126,7 +126,7 @@ def estimate_cost(
     is_possible = number and schedule.level.rate.events >= 1
     return Cost(
         emails=channels["email"],
-        texts=channels["phone"],
+        sms=channels["phone"],
         skipped=skipped,
         rate=schedule.level.rate,
         left=max(0, schedule.level.left - schedule.waiting),
@@ -138,8 +138,8 @@ def estimate_cost(
 def read_recipients(rows: QuerySet[User]) -> Iterator[UserRecord]:
     """The rows with the columns that `check_recipient` needs, in one statement."""
     for row in rows.values(*_COLUMNS).iterator():
-        texts = {name: row[name] or "" for name in ("role", "email", "phone")}
-        values: dict[str, Any] = {**row, **texts}
+        identity = {name: row[name] or "" for name in ("role", "email", "phone")}
+        values: dict[str, Any] = {**row, **identity}
         yield UserRecord(aud="", password_hash="", **values)
 
 

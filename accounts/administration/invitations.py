@@ -19,7 +19,7 @@ from accounts.users import account_creation, creation_hook, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import audit, languages, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Sender
+from authsvc.messaging import EmailType, Sender
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 from tokens.one_time.one_time_tokens import OneTimeSecret
@@ -45,7 +45,7 @@ def invite(
     """
     address = identifiers.email(email)
     existing = find_unconfirmed(address, audience=caller.audience)
-    recipients.reserve_email(address, kind=EmailKind.INVITE, sender=sender)
+    recipients.reserve_email(address, type=EmailType.INVITE, sender=sender)
     send = partial(
         _invite, address, data=data, redirect_to=redirect_to, is_bulk=is_bulk, actor=actor, caller=caller, at=at
     )
@@ -72,7 +72,9 @@ def _invite(
     new_user_id = check_new_user(address, existing, data=data, caller=caller)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         user, secret = prepare(address, existing, data=data, new_user_id=new_user_id, actor=actor, caller=caller, at=at)
-        email = confirmation_emails.invitation(user, secret=secret, redirect_to=redirect_to, caller=caller, at=at)
+        email = confirmation_emails.build(
+            EmailType.INVITE, user, secret=secret, redirect_to=redirect_to, caller=caller, at=at
+        )
         messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
     if new_user_id is not None:
         creation_hook.announce(user, caller=caller)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -19,7 +18,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, languages, messaging
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.messaging import Email, EmailKind, SmsKind
+from authsvc.messaging import EmailType, SmsType
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
 
@@ -47,15 +46,7 @@ def send_recovery(user_id: UUID, *, actor: Administrator, caller: Caller, at: da
     A bulk message is delivered after all others.
     Raises UserNotFound, NothingToSendTo and the errors of sending an email.
     """
-    return _send_link(
-        user_id,
-        EmailKind.RECOVERY,
-        compose=confirmation_emails.recovery,
-        actor=actor,
-        caller=caller,
-        at=at,
-        is_bulk=is_bulk,
-    )
+    return _send_link(user_id, EmailType.RECOVERY, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
 
 
 def send_magic_link(user_id: UUID, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool = False) -> str:
@@ -63,32 +54,17 @@ def send_magic_link(user_id: UUID, *, actor: Administrator, caller: Caller, at: 
 
     Raises as `send_recovery`.
     """
-    return _send_link(
-        user_id,
-        EmailKind.MAGIC_LINK,
-        compose=confirmation_emails.magic_link,
-        actor=actor,
-        caller=caller,
-        at=at,
-        is_bulk=is_bulk,
-    )
+    return _send_link(user_id, EmailType.MAGIC_LINK, actor=actor, caller=caller, at=at, is_bulk=is_bulk)
 
 
 def _send_link(
-    user_id: UUID,
-    kind: EmailKind,
-    *,
-    compose: Callable[..., Email],
-    actor: Administrator,
-    caller: Caller,
-    at: datetime,
-    is_bulk: bool,
+    user_id: UUID, type: EmailType, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool
 ) -> str:
-    """Send the email of `compose` with a link that signs the user in."""
+    """Send an email with a link that signs the user in."""
     user = queries.require(user_id)
     if not can_send_recovery(user):
         raise errors.NothingToSendTo
-    recipients.reserve_email(user.email, kind=kind, sender=messaging.OPERATORS)
+    recipients.reserve_email(user.email, type=type, sender=messaging.OPERATORS)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         if not User.objects.filter(id=user.id, email=user.email).update(recovery_sent_at=at, updated_at=at):
             raise account_errors.UserNotFound
@@ -96,7 +72,7 @@ def _send_link(
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.RECOVERY, identifier=user.email, pkce=False, at=at
         )
-        email = compose(user, secret=secret, redirect_to="", caller=caller, at=at)
+        email = confirmation_emails.build(type, user, secret=secret, redirect_to="", caller=caller, at=at)
         messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
     return user.email
 
@@ -121,7 +97,7 @@ def resend_confirmation(
 def _send_confirmation_email(
     user: UserRecord, *, actor: Administrator, caller: Caller, at: datetime, is_bulk: bool
 ) -> str:
-    recipients.reserve_email(user.email, kind=EmailKind.CONFIRMATION, sender=messaging.OPERATORS)
+    recipients.reserve_email(user.email, type=EmailType.CONFIRMATION, sender=messaging.OPERATORS)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         waiting = User.objects.filter(id=user.id, email=user.email, email_confirmed_at=None)
         if not waiting.update(confirmation_sent_at=at, updated_at=at):
@@ -130,7 +106,9 @@ def _send_confirmation_email(
         secret = one_time_tokens.issue(
             user_id=user.id, token_type=TokenType.CONFIRMATION, identifier=user.email, pkce=False, at=at
         )
-        email = confirmation_emails.confirmation(user, secret=secret, redirect_to="", caller=caller, at=at)
+        email = confirmation_emails.build(
+            EmailType.CONFIRMATION, user, secret=secret, redirect_to="", caller=caller, at=at
+        )
         messaging.send(replace(email, is_bulk=is_bulk, language=email.language or languages.default()))
     return user.email
 
@@ -147,7 +125,7 @@ def _send_confirmation_sms(
         sms_codes.send_code(
             user_id=user.id,
             phone=user.phone,
-            kind=SmsKind.CONFIRMATION,
+            type=SmsType.CONFIRMATION,
             token_type=TokenType.CONFIRMATION,
             channel="sms",
             language=languages.of_user(user.user_metadata) or languages.default(),

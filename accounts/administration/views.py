@@ -128,7 +128,7 @@ class UsersView(AdminEndpoint):
         return response
 
 
-class UserView(AdminEndpoint):
+class AdminUserView(AdminEndpoint):
     @document(
         body=NewUserInput,
         responses={200: account_schemas.User},

@@ -6,60 +6,60 @@ from datetime import datetime
 
 from accounts.users.records import UserRecord
 from authsvc import conf, languages
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 
 
 def reauthentication(user: UserRecord, *, code: str, at: datetime) -> Email:
     expires_at = at + conf.current().mailer.otp_exp
-    return _email(EmailKind.REAUTHENTICATION, user, expires_at=expires_at, Token=code)
+    return _email(EmailType.REAUTHENTICATION, user, expires_at=expires_at, Token=code)
 
 
 def password_changed(user: UserRecord) -> Email:
-    return _email(EmailKind.PASSWORD_CHANGED, user)
+    return _email(EmailType.PASSWORD_CHANGED, user)
 
 
 def email_changed(user: UserRecord, *, email: str) -> Email:
     """Goes to the previous address."""
-    return _email(EmailKind.EMAIL_CHANGED, user, Email=email, OldEmail=user.email)
+    return _email(EmailType.EMAIL_CHANGED, user, Email=email, OldEmail=user.email)
 
 
 def email_taken(owner: UserRecord) -> Email:
     """Goes to the owner of an address that another account requests."""
-    return _email(EmailKind.EMAIL_TAKEN, owner, language=languages.default())
+    return _email(EmailType.EMAIL_TAKEN, owner, language=languages.default())
 
 
 def phone_changed(user: UserRecord, *, phone: str) -> Email:
-    return _email(EmailKind.PHONE_CHANGED, user, Phone=phone, OldPhone=user.phone)
+    return _email(EmailType.PHONE_CHANGED, user, Phone=phone, OldPhone=user.phone)
 
 
 def identity_linked(user: UserRecord, *, provider: str) -> Email:
-    return _email(EmailKind.IDENTITY_LINKED, user, Provider=provider)
+    return _email(EmailType.IDENTITY_LINKED, user, Provider=provider)
 
 
 def identity_unlinked(user: UserRecord, *, provider: str) -> Email:
     """Goes to the address that the user had before the identity was unlinked."""
-    return _email(EmailKind.IDENTITY_UNLINKED, user, Provider=provider)
+    return _email(EmailType.IDENTITY_UNLINKED, user, Provider=provider)
 
 
 def factor_enrolled(user: UserRecord, *, factor_type: str) -> Email:
-    return _email(EmailKind.FACTOR_ENROLLED, user, FactorType=factor_type)
+    return _email(EmailType.FACTOR_ENROLLED, user, FactorType=factor_type)
 
 
 def factor_unenrolled(user: UserRecord, *, factor_type: str) -> Email:
-    return _email(EmailKind.FACTOR_UNENROLLED, user, FactorType=factor_type)
+    return _email(EmailType.FACTOR_UNENROLLED, user, FactorType=factor_type)
 
 
 def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
-    return _email(EmailKind.RECOVERY_CODE_USED, user, Remaining=str(remaining))
+    return _email(EmailType.RECOVERY_CODE_USED, user, Remaining=str(remaining))
 
 
 def impersonated(user: UserRecord) -> Email:
     """Goes to a user as whom an operator starts to view the application."""
-    return _email(EmailKind.IMPERSONATION, user, language=languages.default())
+    return _email(EmailType.IMPERSONATION, user, language=languages.default())
 
 
 def _email(
-    kind: EmailKind, user: UserRecord, *, expires_at: datetime | None = None, language: str = "", **variables: str
+    type: EmailType, user: UserRecord, *, expires_at: datetime | None = None, language: str = "", **variables: str
 ) -> Email:
     """`language` is used for a user without a language; empty: that of the request, if the user sends it."""
     common = {
@@ -68,7 +68,7 @@ def _email(
         "Data": user.user_metadata,
     }
     return Email(
-        kind=kind,
+        type=type,
         to=user.email,
         user_id=user.id,
         expires_at=expires_at,

@@ -17,7 +17,7 @@ import msgspec
 from accounts import errors
 from accounts.messages import mail_hosts
 from authsvc import conf, messaging
-from authsvc.messaging import EmailKind, Sender
+from authsvc.messaging import EmailType, Sender
 from authsvc.outgoing import bulkhead, http
 
 logger = logging.getLogger(__name__)
@@ -46,18 +46,18 @@ class _Validation(msgspec.Struct, frozen=True):
     valid: bool | None = None
 
 
-def reserve_email(*addresses: str, kind: EmailKind, sender: Sender) -> None:
-    """Check the recipients of one email of this kind, and count it against the quota and the sender's share.
+def reserve_email(*addresses: str, type: EmailType, sender: Sender) -> None:
+    """Check the recipients of one email of this type, and count it against the quota and the sender's share.
 
     Raises EmailAddressNotAuthorized, EmailRateExceeded, EmailAddressInvalid or MessageNotAccepted, in this order; not
     the last two if a hook delivers emails.
     """
-    _check(*addresses, kind=kind, sender=sender, quota=messaging.consume_email_quota)
+    _check(*addresses, type=type, sender=sender, quota=messaging.consume_email_quota)
 
 
-def check_email(*addresses: str, kind: EmailKind, sender: Sender) -> None:
+def check_email(*addresses: str, type: EmailType, sender: Sender) -> None:
     """Raise the errors of `reserve_email`, equally fast, for a request that sends nothing. Counts only the share."""
-    _check(*addresses, kind=kind, sender=sender, quota=messaging.check_email_quota)
+    _check(*addresses, type=type, sender=sender, quota=messaging.check_email_quota)
 
 
 def check_allowlist(address: str) -> None:
@@ -67,7 +67,7 @@ def check_allowlist(address: str) -> None:
         raise errors.EmailAddressNotAuthorized(address)
 
 
-def validate_address(address: str, *, kind: EmailKind) -> None:
+def validate_address(address: str, *, type: EmailType) -> None:
     """Check, as far as is configured, that an address can receive mail. Takes at most 3 seconds.
 
     Raises EmailAddressInvalid, and MessageNotAccepted when the operator has blocked the mail exchanger of the host. A
@@ -80,22 +80,22 @@ def validate_address(address: str, *, kind: EmailKind) -> None:
         return
     _check_text(address)
     if not configured.service_url:
-        _check_host(address, kind=kind, deadline=deadline)
+        _check_host(address, type=type, deadline=deadline)
         return
     with bulkhead.wait_for("dns"), ThreadPoolExecutor(max_workers=1) as executor:
-        host_check = executor.submit(_check_host, address, kind=kind, deadline=deadline)
+        host_check = executor.submit(_check_host, address, type=type, deadline=deadline)
         _check_service(address)
     host_check.result()
 
 
-def _check(*addresses: str, kind: EmailKind, sender: Sender, quota: Callable[[Sender], None]) -> None:
+def _check(*addresses: str, type: EmailType, sender: Sender, quota: Callable[[Sender], None]) -> None:
     for address in addresses:
         check_allowlist(address)
     quota(sender)
     if messaging.is_hooked("email"):
         return  # the hook chooses the recipient
     for address in addresses:
-        validate_address(address, kind=kind)
+        validate_address(address, type=type)
 
 
 def _check_text(address: str) -> None:
@@ -111,13 +111,13 @@ def _check_text(address: str) -> None:
         raise errors.EmailAddressInvalid(address)
 
 
-def _check_host(address: str, *, kind: EmailKind, deadline: float) -> None:
+def _check_host(address: str, *, type: EmailType, deadline: float) -> None:
     with bulkhead.wait_for("dns"):
         exchangers = mail_hosts.mail_exchangers(address.lower().rpartition("@")[2], deadline=deadline)
     if exchangers is None:
         raise errors.EmailAddressInvalid(address)
     if exchangers & conf.current().recipients.blocked_exchangers:
-        raise messaging.MessageNotAccepted(kind)
+        raise messaging.MessageNotAccepted(type)
 
 
 def _check_service(address: str) -> None:

@@ -13,7 +13,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, languages, messaging
 from authsvc.audit import Action, PendingEntry
 from authsvc.caller import Caller
-from authsvc.messaging import Sender, Sms, SmsKind
+from authsvc.messaging import Sender, Sms, SmsType
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -44,7 +44,7 @@ def send_code(
     *,
     user_id: UUID,
     phone: str,
-    kind: SmsKind,
+    type: SmsType,
     token_type: TokenType,
     channel: str,
     language: str,
@@ -62,7 +62,7 @@ def send_code(
         one_time_tokens.store_code(user_id=user_id, token_type=token_type, identifier=phone, code=code, at=at)
         return _post(
             code,
-            kind=kind,
+            type=type,
             phone=phone,
             channel=channel,
             user_id=user_id,
@@ -112,7 +112,7 @@ def _send_with_entry(
         queries.store_secret_request(user_id=user.id, sent_at=sent_at, entry=entry, token=token)
         return _post(
             code,
-            kind=SmsKind.CONFIRMATION,
+            type=SmsType.CONFIRMATION,
             phone=user.phone,
             channel=channel,
             user_id=user.id,
@@ -134,7 +134,7 @@ def _token(code: str, token_type: TokenType, *, phone: str, at: datetime) -> New
 def _post(
     code: str,
     *,
-    kind: SmsKind,
+    type: SmsType,
     phone: str,
     channel: str,
     user_id: UUID,
@@ -146,7 +146,7 @@ def _post(
     if conf.current().sms.test_code(phone, at=at):
         return TEST_MESSAGE_ID
     message = Sms(
-        kind=kind,
+        type=type,
         to=phone,
         channel=channel,
         variables={"Code": code},

@@ -22,7 +22,7 @@ RECOVERY_CODE = "recovery"
 _CODE_TYPES = (FactorType.TOTP, FactorType.PHONE)
 
 
-class CodeForm(forms.Form):
+class FactorCodeForm(forms.Form):
     factor = forms.ChoiceField(label=_("Second factor"))
     code = forms.CharField(
         label=_("Code"),

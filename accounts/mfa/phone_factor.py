@@ -16,7 +16,7 @@ from accounts.users.records import UserRecord
 from authsvc import conf, languages, messaging
 from authsvc.caller import Caller
 from authsvc.errors import SmsGatewayMissing, UnexpectedFailure
-from authsvc.messaging import Sender, Sms, SmsKind, contract
+from authsvc.messaging import Sender, Sms, SmsType, contract
 from authsvc.security import crypto, encryption
 
 
@@ -43,7 +43,7 @@ class Phone:
         identifiers.channel(channel)
         _require_gateway()
         # The key is the phone, so that enrolling it again, or with another account, does not help.
-        with messaging.recipient_interval(SmsKind.FACTOR, phone):
+        with messaging.recipient_interval(SmsType.FACTOR, phone):
             messaging.consume_sms_quota(Sender.of_request(caller, user_id=user.id))
 
     def create_challenge(
@@ -52,7 +52,7 @@ class Phone:
         config = conf.current().mfa
         code = crypto.generate_code(digits=config.phone_otp_length)
         message = Sms(
-            kind=SmsKind.FACTOR,
+            type=SmsType.FACTOR,
             to=factor.phone or "",
             channel=identifiers.channel(channel),
             variables={"Code": code},

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import confirmation
 from accounts.pages.forms import IdentifierForm
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.sign_in import errors as sign_in_errors
 from accounts.sign_in import passwordless
 from authsvc import conf
@@ -22,7 +22,7 @@ def has_codes() -> bool:
     return has_email_codes() or conf.current().signup.phone_enabled
 
 
-class CodePage(Page):
+class CodePage(HostedPage):
     template = "pages/code.html"
     title = _("Sign in without a password")
     text = _("We will send you a code that signs you in.")

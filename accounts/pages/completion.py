@@ -6,12 +6,12 @@ from django.http import HttpResponse
 from django.urls import reverse
 
 from accounts.pages import browser_session, destinations
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from tokens.sessions import browser_sessions, refresh_tokens
 from tokens.sessions.lifecycle import TokenPair
 
 
-def complete_sign_in(page: Page, tokens: TokenPair, *, path: str = "") -> HttpResponse:
+def complete_sign_in(page: HostedPage, tokens: TokenPair, *, path: str = "") -> HttpResponse:
     """Bind the browser to the session of these tokens, which are discarded, and go to the next step.
 
     `path` is the page after the sign-in, instead of `next`.
@@ -21,7 +21,7 @@ def complete_sign_in(page: Page, tokens: TokenPair, *, path: str = "") -> HttpRe
     return page.redirect(next_step(page, path=path))
 
 
-def next_step(page: Page, *, path: str = "") -> str:
+def next_step(page: HostedPage, *, path: str = "") -> str:
     """The second factor if the session needs it, else the page after the sign-in."""
     path = path or destinations.after_sign_in(page.request)
     if browser_sessions.needs_second_factor(page.current):

@@ -16,10 +16,10 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa.code_form import CODE_ATTRIBUTES
 from accounts.pages import browser_session, destinations
 from accounts.pages.completion import complete_sign_in
-from accounts.pages.page import Page
+from accounts.pages.forms import CodeForm
+from accounts.pages.page import HostedPage
 from accounts.profile import proofs
 from accounts.verification import redemption, resending
 from accounts.verification.redemption import Redemption
@@ -42,11 +42,7 @@ _LINK_TEXTS: dict[str, tuple[str | Promise, str | Promise]] = {
 }
 
 
-class CodeForm(forms.Form):
-    code = forms.CharField(label=_("Code"), max_length=255, widget=forms.TextInput(attrs=CODE_ATTRIBUTES))
-
-
-class ConfirmationPage(Page):
+class ConfirmationPage(HostedPage):
     referrer_policy = "strict-origin"  # the URL of a link has a token
     captcha = True
 
@@ -185,13 +181,13 @@ class ConfirmationPage(Page):
         return self.redirect(path)
 
 
-def link_target(page: Page) -> str:
+def link_target(page: HostedPage) -> str:
     """The `redirect_to` of a page's message: its link leads to this page, and from there to `next`."""
     path = destinations.with_next(reverse("pages:confirm"), destinations.next_path(page.request))
     return destinations.absolute(path, request=page.request)
 
 
-def await_message(page: Page, kind: str, *, email: str, phone: str) -> HttpResponse:
+def await_message(page: HostedPage, kind: str, *, email: str, phone: str) -> HttpResponse:
     """Go to the page that asks for the code of the message that this page has requested."""
     page.request.session[_PENDING] = {"kind": kind, "email": email, "phone": phone}
     return page.redirect(destinations.with_next(reverse("pages:confirm"), destinations.next_path(page.request)))

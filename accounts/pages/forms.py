@@ -8,16 +8,17 @@ from django import forms
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
+from accounts.mfa.code_form import CODE_ATTRIBUTES
 from accounts.passwords import policy
 from authsvc import conf
 
 _IDENTIFIER_ATTRIBUTES = {"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"}
+SENT_CODE_ATTRIBUTES = {**CODE_ATTRIBUTES, "inputmode": "numeric"}
+"""HTML attributes of an input for a code of a message or an app."""
 
 
-class EmailForm(forms.Form):
-    email = forms.CharField(
-        label=_("Email"), max_length=255, widget=forms.EmailInput(attrs={"autocomplete": "email"}), strip=True
-    )
+class CodeForm(forms.Form):
+    code = forms.CharField(label=_("Code"), max_length=255, widget=forms.TextInput(attrs=SENT_CODE_ATTRIBUTES))
 
 
 class Identifier(TypedDict):

@@ -9,7 +9,7 @@ from django.utils import translation
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session, destinations, language_choice
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.profile import profile
 from accounts.users.queries import get_user_record
 from authsvc import languages
@@ -21,7 +21,7 @@ class LanguageForm(forms.Form):
     language = forms.ChoiceField(label=_("Language"), choices=lambda: list(languages.names().items()))
 
 
-class LanguagePage(Page):
+class LanguagePage(HostedPage):
     title = _("Language")
     text = _("Pages and messages of this service are in this language.")
     button = _("Save")

@@ -1,8 +1,8 @@
 """The base class of the hosted pages.
 
-A page is a subclass of `Page` with a route in a `urls.py`:
+A page is a subclass of `HostedPage` with a route in a `urls.py`:
 
-    class NamePage(Page):
+    class NamePage(HostedPage):
         template = "pages/name.html"  # {% extends "pages/form_page.html" %}: title, form and one button
         title = _("Name")
         requires_user = True  # redirects to the sign-in; afterwards `self.current` and `self.user` are the user
@@ -65,7 +65,7 @@ _HEADERS = {
 }
 
 
-class Page(View):
+class HostedPage(View):
     """A page: GET shows it, POST submits its form."""
 
     http_method_names = ["get", "head", "post"]
@@ -214,7 +214,7 @@ class Page(View):
         def view(request: HttpRequest) -> HttpResponse:
             with languages.use(language_choice.of_user(request)):
                 return self.redirect_before_page() or cast(
-                    HttpResponse, super(Page, self).dispatch(request, *args, **kwargs)
+                    HttpResponse, super(HostedPage, self).dispatch(request, *args, **kwargs)
                 )
 
         try:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.pages import destinations, registry
 from accounts.pages.completion import complete_sign_in
 from accounts.pages.error_texts import text_of_code
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.pages.registry import StartedFlow
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
@@ -28,7 +28,7 @@ _FLOW = "flow"
 """The flow of this browser: `verifier` and `next`."""
 
 
-def leave(page: Page, flow: StartedFlow) -> HttpResponse:
+def leave(page: HostedPage, flow: StartedFlow) -> HttpResponse:
     """Send the browser to the provider: a page that refreshes to it.
 
     `form-action` of the page with the button would block a redirect to another origin.
@@ -38,7 +38,7 @@ def leave(page: Page, flow: StartedFlow) -> HttpResponse:
     return response
 
 
-class ProviderPage(Page):
+class ProviderPage(HostedPage):
     """Starts the flow of the button `provider`."""
 
     template = "pages/provider_error.html"
@@ -67,7 +67,7 @@ class ProviderPage(Page):
         return leave(self, flow)
 
 
-class ProviderCallbackPage(Page):
+class ProviderCallbackPage(HostedPage):
     """The return from a provider."""
 
     template = "pages/provider_error.html"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
@@ -11,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import errors as account_errors
 from accounts.pages import browser_session, confirmation, destinations
-from accounts.pages.forms import EmailForm, NewPasswordForm
-from accounts.pages.page import Page
+from accounts.pages.forms import NewPasswordForm
+from accounts.pages.page import HostedPage
 from accounts.passwords import change_proofs
 from accounts.profile import profile, proofs
 from accounts.profile.profile import UserUpdateRequest
@@ -22,12 +23,16 @@ from authsvc.api.throttling import Bucket
 from tokens.sessions import aal
 
 
-class RecoverPage(Page):
+class RecoverForm(forms.Form):
+    email = forms.CharField(label=_("Email"), max_length=255, widget=forms.EmailInput(attrs={"autocomplete": "email"}))
+
+
+class RecoverPage(HostedPage):
     template = "pages/recover.html"
     title = _("Reset your password")
     text = _("Enter the email address of your account. We will email you a link.")
     button = _("Send email")
-    form_class = EmailForm
+    form_class = RecoverForm
     bucket = Bucket.RECOVER
     captcha = True
 
@@ -37,7 +42,7 @@ class RecoverPage(Page):
             raise account_errors.MailRequestsDisabled
         return None
 
-    def submit(self, form: EmailForm) -> HttpResponse:
+    def submit(self, form: RecoverForm) -> HttpResponse:
         """The response is the same for every address, and takes as long."""
         email = form.cleaned_data["email"]
         recovery_emails.send_recovery_email(
@@ -50,7 +55,7 @@ class RecoverPage(Page):
         return confirmation.await_message(self, confirmation.RECOVERY, email=email, phone="")
 
 
-class NewPasswordPage(Page):
+class NewPasswordPage(HostedPage):
     """Sets the password in a session that a link or code of a message has started."""
 
     template = "pages/new_password.html"

@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.mfa import challenges, code_form, key_form, recovery_codes, verification
 from accounts.mfa import errors as mfa_errors
-from accounts.mfa.code_form import CodeForm
+from accounts.mfa.code_form import FactorCodeForm
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.pages import browser_session, destinations
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.users.records import FactorRecord
 from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
@@ -25,7 +25,7 @@ from tokens.sessions import browser_sessions
 _CHALLENGE = "challenge"
 
 
-class SecondFactorPage(Page):
+class SecondFactorPage(HostedPage):
     """Asks for a code or a key. The button `sms` sends a code to a phone, `ask` prompts for a key."""
 
     template = "pages/second_factor.html"
@@ -43,7 +43,7 @@ class SecondFactorPage(Page):
         return None
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return CodeForm(data, choices=code_form.choices(self.user))
+        return FactorCodeForm(data, choices=code_form.choices(self.user))
 
     def get_context(self) -> dict[str, Any]:
         phones = [{"id": phone.id, "label": code_form.factor_name(phone)} for phone in code_form.phones(self.user)]
@@ -67,7 +67,7 @@ class SecondFactorPage(Page):
         asks = "sms" in self.request.POST or self._asks_for_key
         throttling.check(Bucket.FACTOR_CHALLENGE if asks else Bucket.FACTOR_VERIFY, self.request)
 
-    def submit(self, form: CodeForm) -> HttpResponse:
+    def submit(self, form: FactorCodeForm) -> HttpResponse:
         choice, code = form.cleaned_data["factor"], form.cleaned_data["code"].strip()
         # The tokens are discarded: the browser has the cookie only.
         if choice == code_form.RECOVERY_CODE:
@@ -95,7 +95,7 @@ class SecondFactorPage(Page):
             raise mfa_errors.FactorNotFound
         challenge = challenges.create(self.current, self.user, UUID(phone.id), caller=self.caller, at=self.at)
         self.request.session[_CHALLENGE] = str(challenge.id)
-        form = CodeForm(choices=code_form.choices(self.user), initial={"factor": phone.id})
+        form = FactorCodeForm(choices=code_form.choices(self.user), initial={"factor": phone.id})
         return self.show(form, sent_to=code_form.factor_name(phone))
 
     def _prompt_for_key(self, _form: None) -> HttpResponse:

@@ -13,7 +13,7 @@ from accounts.pages import browser_session, destinations, registry
 from accounts.pages.code import has_codes
 from accounts.pages.completion import complete_sign_in, next_step
 from accounts.pages.forms import IdentifierForm
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.passkeys import authentication
 from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
@@ -24,17 +24,17 @@ from authsvc.security import redirects
 from tokens.sessions import revocation
 
 
-class PasswordForm(IdentifierForm):
+class SignInForm(IdentifierForm):
     password = forms.CharField(
         label=_("Password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
     )
 
 
-class SignInPage(Page):
+class SignInPage(HostedPage):
     template = "pages/sign_in.html"
     title = _("Sign in")
     button = _("Sign in")
-    form_class = PasswordForm
+    form_class = SignInForm
     bucket = Bucket.TOKEN
     captcha = True
 
@@ -46,7 +46,7 @@ class SignInPage(Page):
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
         """An application that has sent the browser here can fill in the address with `login_hint`."""
-        return PasswordForm(data, initial={"name": self.request.GET.get("login_hint", "")})
+        return SignInForm(data, initial={"name": self.request.GET.get("login_hint", "")})
 
     def get_context(self) -> dict[str, Any]:
         signup = conf.current().signup
@@ -74,7 +74,7 @@ class SignInPage(Page):
         else:
             super().check_limits()
 
-    def submit(self, form: PasswordForm) -> HttpResponse:
+    def submit(self, form: SignInForm) -> HttpResponse:
         result = password_sign_in.sign_in_with_password(
             **form.identifier,
             password=form.cleaned_data["password"],
@@ -101,7 +101,7 @@ class SignInPage(Page):
         return complete_sign_in(self, result.tokens)
 
 
-class SignOutPage(Page):
+class SignOutPage(HostedPage):
     """Ends the session of this browser; GET asks. An application can be named with `redirect_to`."""
 
     title = _("Sign out")
@@ -117,7 +117,7 @@ class SignOutPage(Page):
         return self.redirect(redirects.with_query(path, {"redirect_to": target}) if target else path)
 
 
-class SignedOutPage(Page):
+class SignedOutPage(HostedPage):
     """Links to the application that has sent the browser here, if it is permitted as a redirect target."""
 
     template = "pages/signed_out.html"

@@ -12,7 +12,7 @@ from accounts import errors as account_errors
 from accounts.pages import confirmation, language_choice, registry
 from accounts.pages.completion import complete_sign_in
 from accounts.pages.forms import IdentifierForm, describe_password
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.sign_up import sign_up
 from authsvc import conf
 from authsvc.api.throttling import Bucket
@@ -28,7 +28,7 @@ class SignUpForm(IdentifierForm):
         describe_password(self.fields["password"])
 
 
-class SignUpPage(Page):
+class SignUpPage(HostedPage):
     template = "pages/sign_up.html"
     title = _("Create an account")
     button = _("Create account")

@@ -52,7 +52,7 @@ class Theme:
 def current() -> Theme:
     """The theme of the settings, in the active language."""
     config = conf.current()
-    style, digest = _style(config.pages.color) if config.pages.color else (mark_safe(""), "")
+    style, digest = color_style(config.pages.color) if config.pages.color else (mark_safe(""), "")
     logo = urlsplit(config.pages.logo)
     return Theme(
         name=config.pages.name or urlsplit(config.site.url).hostname or "",
@@ -67,7 +67,7 @@ def current() -> Theme:
 
 
 @lru_cache(maxsize=8)
-def _style(color: str) -> tuple[SafeString, str]:
+def color_style(color: str) -> tuple[SafeString, str]:
     """The style for a color, which the settings have validated, and its digest (CSP level 3 §2.3.1)."""
     text = max((_WHITE, _BLACK), key=lambda candidate: contrast(candidate, color))
     link = f"light-dark({readable(color, on=_LIGHT_PAGE)}, {readable(color, on=_DARK_SURFACE)})"

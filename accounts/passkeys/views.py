@@ -62,7 +62,7 @@ class RegistrationOptionsView(_Endpoint):
         )
 
 
-class RegistrationView(_Endpoint):
+class PasskeyRegistrationView(_Endpoint):
     authentication_classes = (BearerAuthentication,)
     permission_classes = (IsSignedIn, IsNotAnonymous)
 

@@ -20,7 +20,7 @@ from authsvc.outgoing import bulkhead, http
 logger = logging.getLogger(__name__)
 
 _HOST = "api.pwnedpasswords.com"
-_RANGES = f"https://{_HOST}/range/"
+RANGES_URL = f"https://{_HOST}/range/"
 _PREFIX = 5
 _MAX_RANGE_BYTES = 4 * 1_048_576
 _TIMEOUT = timedelta(seconds=5)
@@ -33,9 +33,9 @@ _SUFFIXES = re.compile(rb"^([0-9A-F]{35}):0*[1-9][0-9]*[ \t\r]*$", re.MULTILINE)
 
 # Calls run in their own threads, so that a request that times out does not cancel the call for other requests.
 _calls = ThreadPoolExecutor(max_workers=8, thread_name_prefix="breaches")
-_pending: dict[str, Future[frozenset[bytes]]] = {}
+pending_calls: dict[str, Future[frozenset[bytes]]] = {}
 _pending_lock = Lock()
-_no_advice_before = 0.0
+no_advice_before = 0.0
 
 
 def is_breached(password: str) -> bool:
@@ -59,13 +59,13 @@ def is_known_breached(password: str) -> bool:
 
     After a failure no look-up is made for 30 seconds.
     """
-    global _no_advice_before
-    if time.monotonic() < _no_advice_before:
+    global no_advice_before
+    if time.monotonic() < no_advice_before:
         return False
     try:
         return _look_up(password, timeout=_ADVICE_TIMEOUT)
     except _LookupFailed as error:
-        _no_advice_before = time.monotonic() + _ADVICE_PAUSE_SECONDS
+        no_advice_before = time.monotonic() + _ADVICE_PAUSE_SECONDS
         logger.warning("the password of a sign-in was not looked up among breached ones", extra={"error": str(error)})
         return False
 
@@ -92,11 +92,11 @@ def _look_up(password: str, *, timeout: timedelta) -> bool:
 def _shared_call(prefix: str) -> Future[frozenset[bytes]]:
     """The pending call for a range, or a new one."""
     with _pending_lock:
-        call = _pending.get(prefix)
+        call = pending_calls.get(prefix)
         if call is None:
             deadline = time.monotonic() + _TIMEOUT.total_seconds()
-            call = _pending[prefix] = _calls.submit(_fetch_range, prefix, deadline=deadline)
-            call.add_done_callback(lambda _: _pending.pop(prefix, None))
+            call = pending_calls[prefix] = _calls.submit(_fetch_range, prefix, deadline=deadline)
+            call.add_done_callback(lambda _: pending_calls.pop(prefix, None))
     return call
 
 
@@ -107,7 +107,7 @@ def _fetch_range(prefix: str, *, deadline: float) -> frozenset[bytes]:
         raise _LookupFailed("too many calls at once")
     headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
-        response = http.send("GET", _RANGES + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
+        response = http.send("GET", RANGES_URL + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
     except http.Unreachable as error:
         raise _LookupFailed(str(error)) from None
     if response.status != 200:
@@ -123,9 +123,9 @@ def _cache() -> BloomFilter | None:
     configured = conf.current().breaches
     if not configured.bloom_enabled:
         return None
-    return _bloom(configured.bloom_items, configured.bloom_false_positives)
+    return bloom_filter(configured.bloom_items, configured.bloom_false_positives)
 
 
 @lru_cache(maxsize=1)
-def _bloom(items: int, false_positives: float) -> BloomFilter:
+def bloom_filter(items: int, false_positives: float) -> BloomFilter:
     return BloomFilter(items=items, false_positives=false_positives)

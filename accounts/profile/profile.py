@@ -21,7 +21,7 @@ from accounts.users.records import UserRecord
 from accounts.verification import contact_changes
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Sender, SmsKind
+from authsvc.messaging import EmailType, Sender, SmsType
 from authsvc.security import encryption
 from tokens.flows import flow_states, pkce
 from tokens.flows.pkce import Challenge
@@ -242,20 +242,20 @@ def _reserve_messages(user: UserRecord, change: _Change, *, caller: Caller, at: 
     """Check interval, recipient and quota of the messages that the change will send. Call it before the transaction."""
     sender = Sender.of_request(caller, user_id=user.id)
     if _sends_email(user, change):
-        messaging.check_user_interval(EmailKind.EMAIL_CHANGE, user.email_change_sent_at, at=at)
+        messaging.check_user_interval(EmailType.EMAIL_CHANGE, user.email_change_sent_at, at=at)
         both = bool(user.verified_email) and conf.current().mailer.secure_email_change_enabled
         addresses = [change.email, user.email] if both else [change.email]
-        recipients.reserve_email(*addresses, kind=EmailKind.EMAIL_CHANGE, sender=sender)
-        messaging.enforce_user_interval(EmailKind.EMAIL_CHANGE, user_id=user.id, recipients=addresses)
-        messaging.start_change_interval(EmailKind.EMAIL_CHANGE, address=user.email or change.email)
+        recipients.reserve_email(*addresses, type=EmailType.EMAIL_CHANGE, sender=sender)
+        messaging.enforce_user_interval(EmailType.EMAIL_CHANGE, user_id=user.id, recipients=addresses)
+        messaging.start_change_interval(EmailType.EMAIL_CHANGE, address=user.email or change.email)
     if _sends_sms(change):
-        messaging.check_user_interval(SmsKind.PHONE_CHANGE, user.phone_change_sent_at, at=at)
+        messaging.check_user_interval(SmsType.PHONE_CHANGE, user.phone_change_sent_at, at=at)
         if not change.phone_is_taken:
             sms_codes.reserve_sms(change.phone, sender=sender, at=at)
         elif not conf.current().sms.autoconfirm:
             sms_codes.check_sms(change.phone, sender=sender, at=at)
-        messaging.enforce_user_interval(SmsKind.PHONE_CHANGE, user_id=user.id, recipients=(change.phone,))
-        messaging.start_change_interval(SmsKind.PHONE_CHANGE, address=user.phone or change.phone)
+        messaging.enforce_user_interval(SmsType.PHONE_CHANGE, user_id=user.id, recipients=(change.phone,))
+        messaging.start_change_interval(SmsType.PHONE_CHANGE, address=user.phone or change.phone)
 
 
 def _sends_email(user: UserRecord, change: _Change) -> bool:

@@ -13,7 +13,7 @@ from accounts.profile import errors
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, languages, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, Sender, SmsKind, contract
+from authsvc.messaging import EmailType, Sender, SmsType, contract
 from authsvc.security import crypto
 from tokens.models import TokenType
 from tokens.one_time import one_time_tokens
@@ -33,13 +33,13 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         raise errors.PhoneNotVerified
     sender = Sender.of_request(caller, user_id=user.id)
     if user.email:
-        messaging.check_user_interval(EmailKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
-        recipients.reserve_email(user.email, kind=EmailKind.REAUTHENTICATION, sender=sender)
-        messaging.enforce_user_interval(EmailKind.REAUTHENTICATION, user_id=user.id, recipients=(user.email,))
+        messaging.check_user_interval(EmailType.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        recipients.reserve_email(user.email, type=EmailType.REAUTHENTICATION, sender=sender)
+        messaging.enforce_user_interval(EmailType.REAUTHENTICATION, user_id=user.id, recipients=(user.email,))
     else:
-        messaging.check_user_interval(SmsKind.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
+        messaging.check_user_interval(SmsType.REAUTHENTICATION, user.reauthentication_sent_at, at=at)
         sms_codes.reserve_sms(user.phone, sender=sender, at=at)
-        messaging.enforce_user_interval(SmsKind.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
+        messaging.enforce_user_interval(SmsType.REAUTHENTICATION, user_id=user.id, recipients=(user.phone,))
     with messaging.reserved("email" if user.email else "sms"), transaction.atomic(durable=True):
         audit.record(audit.Action.REAUTHENTICATION_REQUESTED, actor=user, caller=caller, at=at)
         if not User.objects.filter(id=user.id).update(reauthentication_sent_at=at, updated_at=at):
@@ -54,7 +54,7 @@ def send_code(user: UserRecord, *, caller: Caller, at: datetime) -> str | None:
         return sms_codes.send_code(
             user_id=user.id,
             phone=user.phone,
-            kind=SmsKind.REAUTHENTICATION,
+            type=SmsType.REAUTHENTICATION,
             token_type=TokenType.REAUTHENTICATION,
             channel="sms",
             language=languages.of_user(user.user_metadata),

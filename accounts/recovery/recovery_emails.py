@@ -14,7 +14,7 @@ from accounts.users import identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup, Sender
+from authsvc.messaging import EmailType, IntervalGroup, Sender
 from tokens.flows.pkce import Challenge
 
 
@@ -63,7 +63,7 @@ def _address(email: str) -> str:
 
 
 def _send(
-    kind: ConfirmationEmail,
+    email: ConfirmationEmail,
     address: str,
     find: Callable[[], UserRecord | None],
     *,
@@ -75,9 +75,9 @@ def _send(
     with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
         user = find()
         reserve = recipients.check_email if user is None else recipients.reserve_email
-        reserve(address, kind=EmailKind.RECOVERY, sender=Sender.of_request(caller))
+        reserve(address, type=EmailType.RECOVERY, sender=Sender.of_request(caller))
     if user is None:
-        confirmation_emails.simulate_send(kind, address=address, at=at)
+        confirmation_emails.simulate_send(email, address=address, at=at)
         return
     with messaging.reserved("email"), transaction.atomic(durable=True):
-        confirmation_emails.send(kind, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)
+        confirmation_emails.send(email, user, challenge=challenge, redirect_to=redirect_to, caller=caller, at=at)

@@ -18,7 +18,7 @@ from accounts.users import identifiers, metadata_limits, queries
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup, Sender
+from authsvc.messaging import EmailType, IntervalGroup, Sender
 from tokens.flows.pkce import Challenge
 
 
@@ -51,7 +51,7 @@ def send_magic_link(
     address = identifiers.email(email)
     if user is None and not create_user:
         with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
-            recipients.check_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
+            recipients.check_email(address, type=EmailType.MAGIC_LINK, sender=Sender.of_request(caller))
         confirmation_emails.simulate_send(confirmation_emails.MAGIC_LINK, address=address, at=at)
         return
     if (user is None or user.email_confirmed_at is None) and config.signup.disabled:
@@ -61,7 +61,7 @@ def send_magic_link(
     if not signs_up or auto_confirms:
         # Before the sign-up, so that a refused email leaves no account behind.
         with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
-            recipients.reserve_email(address, kind=EmailKind.MAGIC_LINK, sender=Sender.of_request(caller))
+            recipients.reserve_email(address, type=EmailType.MAGIC_LINK, sender=Sender.of_request(caller))
     if user is None or signs_up:
         request = SignUpRequest(email=address, password=None, data=data, challenge=challenge, redirect_to=redirect_to)
         user = sign_up.process_request(request, group=IntervalGroup.PASSWORDLESS, caller=caller, at=at).user

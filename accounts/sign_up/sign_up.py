@@ -24,7 +24,7 @@ from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
 from authsvc.caller import Caller
 from authsvc.errors import HookError, UnexpectedFailure
-from authsvc.messaging import Channel, EmailKind, IntervalGroup, Sender
+from authsvc.messaging import Channel, EmailType, IntervalGroup, Sender
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 from tokens.one_time import one_time_tokens
@@ -198,7 +198,7 @@ def _find_existing(request: SignUpRequest) -> UserRecord | None:
 def _reserve_message(request: SignUpRequest, *, caller: Caller, at: datetime) -> None:
     """Check recipient and quota of the confirmation message. Call it before the transaction."""
     if request.email:
-        recipients.reserve_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
+        recipients.reserve_email(request.email, type=EmailType.CONFIRMATION, sender=Sender.of_request(caller))
     else:
         sms_codes.reserve_sms(request.phone, sender=Sender.of_request(caller), at=at)
 
@@ -355,7 +355,7 @@ def _duplicate_result(
     if is_error and not conf.current().signup.strict_privacy_enabled:
         raise account_errors.UserAlreadyRegistered if request.email else account_errors.PhoneAlreadyRegistered
     if request.email:
-        recipients.check_email(request.email, kind=EmailKind.CONFIRMATION, sender=Sender.of_request(caller))
+        recipients.check_email(request.email, type=EmailType.CONFIRMATION, sender=Sender.of_request(caller))
     elif not is_error:
         sms_codes.check_sms(request.phone, sender=Sender.of_request(caller), at=at)
     with transaction.atomic(durable=True):

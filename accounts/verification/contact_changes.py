@@ -16,7 +16,7 @@ from accounts.users import account_creation, updates
 from accounts.users.records import UserRecord
 from authsvc import conf, languages, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import SmsKind
+from authsvc.messaging import SmsType
 from tokens.flows import flow_states
 from tokens.flows.pkce import Challenge
 from tokens.models import TokenType
@@ -56,7 +56,7 @@ def start_email_change(
                 user_id=user.id, token_type=TokenType.EMAIL_CHANGE_CURRENT, identifier=user.email, pkce=pkce, at=at
             )
             messages.append(
-                confirmation_emails.email_change(
+                confirmation_emails.build_email_change(
                     pending, to=user.email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
                 )
             )
@@ -69,7 +69,7 @@ def start_email_change(
             messages.append(notification_emails.email_taken(owner))
         else:
             messages.append(
-                confirmation_emails.email_change(
+                confirmation_emails.build_email_change(
                     pending, to=email, secret=secret, redirect_to=redirect_to, caller=caller, at=at
                 )
             )
@@ -87,7 +87,7 @@ def start_phone_change(user: UserRecord, *, phone: str, channel: str, is_taken: 
         return sms_codes.send_code(
             user_id=user.id,
             phone=phone,
-            kind=SmsKind.PHONE_CHANGE,
+            type=SmsType.PHONE_CHANGE,
             token_type=TokenType.PHONE_CHANGE,
             channel=channel,
             language=languages.of_user(user.user_metadata),

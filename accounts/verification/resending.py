@@ -14,7 +14,7 @@ from accounts.users.records import UserRecord
 from accounts.verification import contact_changes, errors
 from authsvc import conf, messaging
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind, IntervalGroup, Sender, SmsKind
+from authsvc.messaging import EmailType, IntervalGroup, Sender, SmsType
 from tokens.flows import pkce
 from tokens.flows.pkce import Challenge
 
@@ -61,7 +61,7 @@ def resend(
         sent_to = _recipients(user, type)
         # The interval of `address` has started above. An error for another recipient would reveal a pending change.
         others = [recipient for recipient in sent_to if recipient != address]
-        is_due = messaging.start_recipient_intervals(_kind(type), *others)
+        is_due = messaging.start_recipient_intervals(_message_type(type), *others)
         sender = Sender.of_request(caller)
         if user is None or not sent_to or not is_due:
             return _simulate(type, address, by_email=bool(email), sender=sender, at=at)
@@ -72,9 +72,9 @@ def resend(
 
 def _simulate(type: str, address: str, *, by_email: bool, sender: Sender, at: datetime) -> str:
     """Take the steps of `_send` without sending a message; returns an id of no message."""
-    kind = _kind(type)
-    if isinstance(kind, EmailKind):
-        recipients.check_email(*([address] if by_email else []), kind=kind, sender=sender)
+    message_type = _message_type(type)
+    if isinstance(message_type, EmailType):
+        recipients.check_email(*([address] if by_email else []), type=message_type, sender=sender)
         confirmation_emails.simulate_send(confirmation_emails.CONFIRMATION, address=address, at=at)
         return str(uuid4())
     sms_codes.check_sms(address, sender=sender, at=at)
@@ -93,13 +93,16 @@ def _send(
     at: datetime,
 ) -> str:
     """Send the message and return its id. The first recipient is the contact that is to be confirmed."""
-    kind, to = _kind(type), sent_to[0]
+    message_type, to = _message_type(type), sent_to[0]
     owner = _other_owner(to, type, user=user)
-    if isinstance(kind, EmailKind):
-        recipients.reserve_email(*sent_to, kind=kind, sender=sender)
+    if isinstance(message_type, EmailType):
+        recipients.reserve_email(*sent_to, type=message_type, sender=sender)
     else:
         (sms_codes.check_sms if owner else sms_codes.reserve_sms)(to, sender=sender, at=at)
-    with messaging.reserved("email" if isinstance(kind, EmailKind) else "sms"), transaction.atomic(durable=True):
+    with (
+        messaging.reserved("email" if isinstance(message_type, EmailType) else "sms"),
+        transaction.atomic(durable=True),
+    ):
         match type:
             case "signup":
                 return confirmation_emails.send(
@@ -129,14 +132,14 @@ def _send(
                 return sms_codes.send_sign_in_code(user, channel="sms", caller=caller, at=at)
 
 
-def _kind(type: str) -> EmailKind | SmsKind:
+def _message_type(type: str) -> EmailType | SmsType:
     match type:
         case "signup":
-            return EmailKind.CONFIRMATION
+            return EmailType.CONFIRMATION
         case "email_change":
-            return EmailKind.EMAIL_CHANGE
+            return EmailType.EMAIL_CHANGE
         case _:
-            return SmsKind.PHONE_CHANGE
+            return SmsType.PHONE_CHANGE
 
 
 def _recipients(user: UserRecord | None, type: str) -> list[str]:

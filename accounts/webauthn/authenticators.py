@@ -19,10 +19,11 @@ UNKNOWN = "Passkey"
 
 def name(aaguid: UUID) -> str:
     """The name of a model; `Passkey` for an unknown or undisclosed one."""
-    return _names().get(str(aaguid), UNKNOWN)
+    return names().get(str(aaguid), UNKNOWN)
 
 
 @cache
-def _names() -> Mapping[str, str]:
-    names: dict[str, str] = orjson.loads(_LIST.read_bytes())
-    return names
+def names() -> Mapping[str, str]:
+    """AAGUID → name."""
+    models: dict[str, str] = orjson.loads(_LIST.read_bytes())
+    return models

@@ -33,7 +33,7 @@ class AuditPersonalData:
     """Entries whose actor or subject is the user."""
 
     def export(self, data_subject: DataSubject) -> Iterator[tuple[str, Iterable[Row]]]:
-        yield "audit_log_entries", export_rows(_entries(data_subject.id).order_by("created_at", "id"))
+        yield "audit_log_entries", export_rows(entries_of(data_subject.id).order_by("created_at", "id"))
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
         return {}  # entries are kept; `pseudonymise_entries` removes the user from them
@@ -44,7 +44,7 @@ def pseudonymise_entries(data_subject: DataSubject, *, keep_id: bool) -> Iterato
 
     An entry keeps its id, time and action. The function can be interrupted and run again.
     """
-    entry_ids = _entries(data_subject.id).values_list("id", flat=True).iterator(chunk_size=_BATCH_SIZE)
+    entry_ids = entries_of(data_subject.id).values_list("id", flat=True).iterator(chunk_size=_BATCH_SIZE)
     for ids in _batches(entry_ids):
         with transaction.atomic(durable=True):
             locked = AuditLogEntry.objects.select_for_update().filter(id__in=ids).values_list("id", "payload")
@@ -91,7 +91,7 @@ def pseudonymise_payload(payload: Mapping[str, Any], *, data_subject: DataSubjec
 
 def has_entries_of_pseudonym(pseudonym_id: UUID) -> bool:
     """True if an entry contains this pseudonym, so that its user has been erased."""
-    return _entries(pseudonym_id).exists()
+    return entries_of(pseudonym_id).exists()
 
 
 def _batches(ids: Iterator[UUID]) -> Iterator[list[UUID]]:
@@ -99,7 +99,7 @@ def _batches(ids: Iterator[UUID]) -> Iterator[list[UUID]]:
         yield batch
 
 
-def _entries(user_id: UUID) -> QuerySet[AuditLogEntry]:
+def entries_of(user_id: UUID) -> QuerySet[AuditLogEntry]:
     """Entries that belong to a user, or name the user as actor on another one or as impersonator.
 
     Each condition uses an index.

@@ -89,7 +89,7 @@ class UrlPattern:
                 return False
             following = successors.get(reached)
             if following is None:
-                following = successors[reached] = self._follow(reached)
+                following = successors[reached] = self.follow(reached)
             active = following
         return bool(reached & self._whole.last)
 
@@ -101,7 +101,7 @@ class UrlPattern:
                 states |= 1 << number
         return states
 
-    def _follow(self, states: int) -> int:
+    def follow(self, states: int) -> int:
         following = 0
         for number in _numbers(states):
             following |= self._following[number]

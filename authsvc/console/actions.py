@@ -197,7 +197,7 @@ class RowAction:
         is_confirmed = _CONFIRMED in request.POST
         name = _name_to_type(model_admin, rows, count=count) if self.asks_for_name else ""
         confirmation_form = ConfirmationForm(request, is_bound=is_confirmed, name=name, needs_reason=self.needs_reason)
-        is_valid = [each.is_valid() for each in (form, confirmation_form) if each is not None]
+        is_valid = [shown.is_valid() for shown in (form, confirmation_form) if shown is not None]
         costs: list[tuple[str, str]] = []
         if count > 1 and not is_confirmed:
             costs = lists.read_in_time(partial(model_admin.costs, request, self.name, selection.queryset))

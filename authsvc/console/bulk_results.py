@@ -46,7 +46,7 @@ class BulkResults:
 
     @property
     def refused(self) -> int:
-        return sum(each.count for each in self.refusals.values())
+        return sum(rows.count for rows in self.refusals.values())
 
     @property
     def handled(self) -> int:
@@ -73,7 +73,7 @@ class BulkResults:
         """Level and text of the message: "Banned: 97 users. 3 refused: This is your own account (op@example.com)"."""
         parts = [f"{success_message}: {self.done:,} {noun if self.done == 1 else plural}"] if self.done else []
         if self.refusals:
-            reasons = "; ".join(_describe(reason, each) for reason, each in self.refusals.items())
+            reasons = "; ".join(_describe(reason, rows) for reason, rows in self.refusals.items())
             parts.append(f"{self.refused:,} refused: {reasons}")
         level = levels.SUCCESS if not self.refusals else levels.WARNING if self.done else levels.ERROR
         return level, ". ".join(parts)
@@ -89,7 +89,7 @@ def read(text: str) -> BulkResults:
         values = signing.loads(text, salt=_SALT, max_age=_MAX_AGE_SECONDS)
     except signing.BadSignature:
         raise SuspiciousOperation("The results of the former rows are invalid.") from None
-    refusals = {reason: RefusedRows(**each) for reason, each in values.pop("refusals").items()}
+    refusals = {reason: RefusedRows(**rows) for reason, rows in values.pop("refusals").items()}
     return BulkResults(**values, refusals=refusals)
 
 

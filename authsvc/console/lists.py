@@ -40,7 +40,7 @@ class ListTooSlow(UnprocessableInput):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RowPage:
     """The rows of a page, and the number of all rows."""
 
     rows: list[Any]
@@ -159,30 +159,30 @@ def read_page(
     default_order: list[str],
     indexed: frozenset[str],
     sort_limit: int,
-) -> Page:
+) -> RowPage:
     """The rows of a page, in three or four statements. `indexed`: columns with an index of all rows in their order.
 
     A list of up to `sort_limit` rows is sorted. Raises ListTooSlow, and IncorrectLookupParameters for a filter whose
     value the database refuses.
     """
 
-    def read() -> Page:
+    def read() -> RowPage:
         _plan_for_values()
         try:
             expected = estimate(queryset)
         except EmptyResultSet:  # the conditions exclude each other
-            return Page(rows=[], total=0)
+            return RowPage(rows=[], total=0)
         if expected <= sort_limit:
             keys, total = collect(queryset, start=start, size=size, limit=sort_limit)
             if total <= sort_limit:
                 rows = {row.pk: row for row in queryset.filter(pk__in=keys).order_by()} if keys else {}
-                return Page(rows=[rows[key] for key in keys if key in rows], total=total)
+                return RowPage(rows=[rows[key] for key in keys if key in rows], total=total)
         is_in_order = _has_index(queryset, indexed)
         ordered = queryset if is_in_order else queryset.order_by(*default_order)
         found = list(ordered[start : start + size])
         if len(found) < size:
-            return Page(rows=found, total=start + len(found), is_in_order=is_in_order)
-        return Page(rows=found, total=max(expected, sort_limit + 1), is_estimated=True, is_in_order=is_in_order)
+            return RowPage(rows=found, total=start + len(found), is_in_order=is_in_order)
+        return RowPage(rows=found, total=max(expected, sort_limit + 1), is_estimated=True, is_in_order=is_in_order)
 
     return read_in_time(read)
 

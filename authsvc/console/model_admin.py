@@ -256,6 +256,6 @@ class OperatorAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg]  # ge
         return ""
 
 
-def bounded_count(queryset: QuerySet[Any], *, limit: int = MAX_COUNTED) -> int:
-    """The number of rows, counted up to `limit`."""
-    return queryset.order_by()[:limit].count()
+def bounded_count(queryset: QuerySet[Any]) -> int:
+    """The number of rows, counted up to `MAX_COUNTED`."""
+    return queryset.order_by()[:MAX_COUNTED].count()

@@ -100,7 +100,7 @@ def count_rows(*, at: datetime, seconds: float) -> int:
     """
     deadline = time.monotonic() + seconds
     total = 0
-    for count_batch in (_count_later_rows, _count_earlier_rows):
+    for count_batch in (count_later_rows, count_earlier_rows):
         pending = list(sources)
         while pending:
             for source in tuple(pending):
@@ -174,7 +174,7 @@ def _first_day(at: datetime) -> datetime:
     return datetime.combine(at.astimezone(UTC).date() - timedelta(days=DAYS - 1), datetime.min.time(), UTC)
 
 
-def _count_later_rows(source: Source, *, at: datetime) -> int:
+def count_later_rows(source: Source, *, at: datetime) -> int:
     """Count the next rows of a source, and return their number. The first call only stores the position of the job."""
     first, until = _first_day(at), at - SETTLING_TIME
     with transaction.atomic(durable=True):
@@ -195,7 +195,7 @@ def _count_later_rows(source: Source, *, at: datetime) -> int:
     return number
 
 
-def _count_earlier_rows(source: Source, *, at: datetime) -> int:
+def count_earlier_rows(source: Source, *, at: datetime) -> int:
     """Count rows of a source from before the first run of the job, and return their number."""
     first = _first_day(at)
     with transaction.atomic(durable=True):

@@ -45,9 +45,9 @@ def hold_lock(purpose: str, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def try_lock(purpose: str, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[bool]:
+def try_lock(purpose: str) -> Iterator[bool]:
     """As `hold_lock`, without waiting: yields False, and holds no lock, when another process holds it."""
-    connection = connections.create_connection(using)
+    connection = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
         connection.set_autocommit(autocommit=False)
         with connection.cursor() as cursor:

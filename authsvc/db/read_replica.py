@@ -139,7 +139,7 @@ class _Replica:
         return idle
 
 
-_replicas: dict[str, _Replica] = {}
+replicas: dict[str, _Replica] = {}
 """By alias in DATABASES."""
 
 
@@ -207,7 +207,7 @@ def _replicas_in_random_order() -> list[_Replica]:
     """All replicas, so that they share the load."""
     aliases = _aliases()
     random.shuffle(aliases)
-    return [_replicas.setdefault(alias, _Replica(alias)) for alias in aliases]
+    return [replicas.setdefault(alias, _Replica(alias)) for alias in aliases]
 
 
 def _aliases() -> list[str]:

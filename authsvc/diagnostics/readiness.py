@@ -94,7 +94,7 @@ class Checks:
 
 def check() -> State:
     """The state of this process, at most a second old."""
-    return _checks.state()
+    return shared_checks.state()
 
 
 @cache
@@ -163,4 +163,4 @@ def _queue_result(cursor: CursorWrapper) -> dict[str, Any]:
     return {"ok": health.is_healthy, "oldest_due_seconds": round(health.job_delay or 0, 1)}
 
 
-_checks = Checks(read_state)
+shared_checks = Checks(read_state)

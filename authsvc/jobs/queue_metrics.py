@@ -39,7 +39,7 @@ def _one_thread(server: str) -> ThreadPoolExecutor:
     )
 
 
-_primary_thread, _replica_thread = _one_thread("primary"), _one_thread("replica")
+primary_thread, replica_thread = _one_thread("primary"), _one_thread("replica")
 
 
 class QueueCollector:
@@ -79,8 +79,8 @@ def read_row(sql: str, parameters: Sequence[str], *, only_primary: bool = False)
     if not only_primary and read_replica.is_configured():
         # A replica that does not answer is skipped later, when its attempt ends.
         with contextlib.suppress(Error, FutureTimeout):
-            return _result(_replica_thread.submit(_read_row, sql, parameters, True))
-    return _result(_primary_thread.submit(_read_row, sql, parameters, False))
+            return _result(replica_thread.submit(_read_row, sql, parameters, True))
+    return _result(primary_thread.submit(_read_row, sql, parameters, False))
 
 
 def _result(query: Future[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ Channel: TypeAlias = Literal["email", "sms"]
 """The means of delivery for which an operator can enable a hook. WhatsApp counts as SMS."""
 
 
-class EmailKind(StrEnum):
+class EmailType(StrEnum):
     """Email types. The value is the wire name in `$messageType` and in the logs."""
 
     CONFIRMATION = "confirmation"
@@ -53,7 +53,7 @@ class EmailKind(StrEnum):
     IMPERSONATION = "impersonation_notification"
 
 
-class SmsKind(StrEnum):
+class SmsType(StrEnum):
     CONFIRMATION = "confirmation"
     PHONE_CHANGE = "phone_change"
     REAUTHENTICATION = "reauthentication"
@@ -74,9 +74,9 @@ class HookCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """One email. `variables` are exactly the template variables of its kind (strings; `Data` is a JSON object)."""
+    """One email. `variables` are exactly the template variables of its type (strings; `Data` is a JSON object)."""
 
-    kind: EmailKind
+    type: EmailType
     to: str
     variables: Mapping[str, Any] = field(repr=False)
     user_id: UUID | None = None
@@ -95,7 +95,7 @@ class Email:
 class Sms:
     """One SMS or WhatsApp message. `to` is the phone number in digits without `+`."""
 
-    kind: SmsKind
+    type: SmsType
     to: str
     channel: str
     variables: Mapping[str, Any] = field(repr=False)
@@ -114,9 +114,9 @@ Message: TypeAlias = Email | Sms
 class MessageNotAccepted(UnexpectedFailure):
     """A message was refused: its job could not be stored, or its recipient's host is blocked."""
 
-    def __init__(self, kind: EmailKind | SmsKind) -> None:
-        name = kind.replace("_", " ").replace("reauthenticate", "reauthentication")
-        super().__init__(f"Error sending {name} {'email' if isinstance(kind, EmailKind) else 'OTP'}")
+    def __init__(self, type: EmailType | SmsType) -> None:
+        name = type.replace("_", " ").replace("reauthenticate", "reauthentication")
+        super().__init__(f"Error sending {name} {'email' if isinstance(type, EmailType) else 'OTP'}")
 
 
 class DeliveryFailed(Exception):
@@ -196,7 +196,7 @@ def send(*messages: Message) -> None:
     except (RecursionError, ApiError, InterfaceError, InternalError, OperationalError):
         raise  # the caller's data is nested too deeply, a hook has refused the message, or the database is away
     except Exception as error:
-        raise MessageNotAccepted(messages[0].kind) from error
+        raise MessageNotAccepted(messages[0].type) from error
 
 
 def reserved(channel: Channel | None) -> AbstractContextManager[None]:

@@ -29,8 +29,10 @@ _DEFAULT_VARIABLES = {
 _is_instrumented = False
 _is_listening = False
 _stop_functions: list[Callable[[], None]] = []
-_job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
-_hook_span: Callable[[str], AbstractContextManager[object]] = nullcontext
+job_span: Callable[[str], AbstractContextManager[object]] = nullcontext
+"""The span of one job; without effect while this process exports no traces."""
+hook_span: Callable[[str], AbstractContextManager[object]] = nullcontext
+"""The span of one call of a hook; without effect while this process exports no traces."""
 logger = logging.getLogger(__name__)
 
 
@@ -66,16 +68,6 @@ def start_in_process(*, is_leader: Callable[[], bool]) -> None:
         _attempt("metrics", lambda: _start_metrics(config, is_leader))
 
 
-def job_span(name: str) -> AbstractContextManager[object]:
-    """The span of one job; without effect while this process exports no traces."""
-    return _job_span(name)
-
-
-def hook_span(name: str) -> AbstractContextManager[object]:
-    """The span of one call of a hook; without effect while this process exports no traces."""
-    return _hook_span(name)
-
-
 def _instrument() -> None:
     global _is_instrumented
     import_module("authsvc.observability.tracing").instrument()
@@ -89,10 +81,10 @@ def _listen(config: conf.Telemetry) -> None:
 
 
 def _start_tracing(config: conf.Telemetry) -> None:
-    global _job_span, _hook_span
+    global job_span, hook_span
     tracing = import_module("authsvc.observability.tracing")
     _stop_functions.append(tracing.start(config))
-    _job_span, _hook_span = tracing.job_span, tracing.hook_span
+    job_span, hook_span = tracing.job_span, tracing.hook_span
 
 
 def _start_metrics(config: conf.Telemetry, is_leader: Callable[[], bool]) -> None:

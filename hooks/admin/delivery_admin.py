@@ -155,7 +155,7 @@ class WebhookDeliveryAdmin(OperatorAdmin):
 
     @admin.display(description="requests")
     def attempt_lines(self, row: WebhookDelivery) -> SafeString | str:
-        lines = WebhookAttempt.objects.filter(delivery_id=row.id).order_by("-id")[:50]
+        attempts = WebhookAttempt.objects.filter(delivery_id=row.id).order_by("-id")[:50]
         hides_responses = getattr(row, "hides_responses", False)
         return (
             format_html_join(
@@ -163,13 +163,13 @@ class WebhookDeliveryAdmin(OperatorAdmin):
                 "<div>{}: {}, {} ms, {} {}</div>",
                 (
                     (
-                        each.attempt,
-                        formatting.datetime_text(each.started_at),
-                        each.duration_ms,
-                        each.error or each.status,
-                        formatting.long_text("" if hides_responses else each.response_head or ""),
+                        attempt.attempt,
+                        formatting.datetime_text(attempt.started_at),
+                        attempt.duration_ms,
+                        attempt.error or attempt.status,
+                        formatting.long_text("" if hides_responses else attempt.response_head or ""),
                     )
-                    for each in lines
+                    for attempt in attempts
                 ),
             )
             or EMPTY

@@ -35,7 +35,7 @@ class _Calls:
         self._free = threading.Condition()
         self._count = 0
         self._count_with_slot = 0
-        self._waiting = 0
+        self.waiting = 0
 
     def acquire(self, *, slots: int | None, max_waiting_threads: int | None, seconds: float) -> bool:
         """Begin a call, after a wait of at most `seconds`. `slots`: of the process, if the call keeps one.
@@ -51,16 +51,16 @@ class _Calls:
             must_wait = not is_free()
             if must_wait and not seconds:
                 return False
-            waiting = self._waiting + self._count - self._count_with_slot
+            waiting = self.waiting + self._count - self._count_with_slot
             if (must_wait or slots is None) and max_waiting_threads is not None and waiting >= max_waiting_threads:
                 raise ServiceBusy(retry_after=_RETRY_SECONDS)
             if must_wait:
-                self._waiting += 1
+                self.waiting += 1
                 try:
                     if not self._free.wait_for(is_free, timeout=seconds):
                         return False
                 finally:
-                    self._waiting -= 1
+                    self.waiting -= 1
             self._count += 1
             self._count_with_slot += slots is not None
         return True
@@ -73,7 +73,7 @@ class _Calls:
 
 
 _thread = _Thread()
-_calls = _Calls()
+calls = _Calls()
 
 
 @contextmanager
@@ -89,9 +89,9 @@ def reserve(hook: Hook) -> Iterator[None]:
     timeout = settings.get(hook).time_limit
     slots, max_waiting_threads = bulkhead.slot_count(), bulkhead.max_waiting_threads()
     started = time.monotonic()
-    if not _calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=0):
+    if not calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=0):
         with bulkhead.leave_slot():
-            is_reserved = _calls.acquire(
+            is_reserved = calls.acquire(
                 slots=slots, max_waiting_threads=max_waiting_threads, seconds=timeout.total_seconds()
             )
         if not is_reserved:
@@ -101,7 +101,7 @@ def reserve(hook: Hook) -> Iterator[None]:
         yield
     finally:
         _thread.reservation_wait = None
-        _calls.release(slots=slots)
+        calls.release(slots=slots)
 
 
 @contextmanager
@@ -126,9 +126,9 @@ def call(hook: Hook) -> Iterator[float]:
             yield deadline
             return
         seconds = 0 if is_in_transaction else timeout.total_seconds()
-        if not _calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=seconds):
+        if not calls.acquire(slots=slots, max_waiting_threads=max_waiting_threads, seconds=seconds):
             raise HookTimedOut.after(timeout)
         try:
             yield deadline
         finally:
-            _calls.release(slots=slots)
+            calls.release(slots=slots)

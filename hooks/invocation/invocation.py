@@ -16,7 +16,7 @@ from authsvc import conf
 from authsvc.conf.sections.hooks import Hook
 from authsvc.observability import metrics, telemetry
 from hooks import errors, settings
-from hooks.errors import HookFailed, HookRejected
+from hooks.errors import HookFailed, HookRejection
 from hooks.invocation import concurrency, database_function, http, python_function
 
 T = TypeVar("T")
@@ -47,9 +47,9 @@ def invoke(
     """Call an enabled hook with `metadata` and `payload`; `address` is the client IP address, empty if unknown.
 
     Returns `read(response)`; the response is a JSON value without an `error`, or NO_RESPONSE. `read` raises HookFailed
-    for an unusable response. `invocation_id` identifies repeated calls for the same message. Raises HookRejected if the
-    hook refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of transactions
-    the request has no slot during the call.
+    for an unusable response. `invocation_id` identifies repeated calls for the same message. Raises HookRejection if
+    the hook refuses the request, HookFailed if it cannot be asked or understood, and ServiceBusy. Outside of
+    transactions the request has no slot during the call.
     """
     configuration = settings.get(hook)
     message_id = str(invocation_id or uuid4())
@@ -62,7 +62,7 @@ def invoke(
         result = read(response)
         outcome = "ok"
         return result
-    except HookRejected:
+    except HookRejection:
         outcome = "rejected"
         raise
     except HookFailed as error:
@@ -147,7 +147,7 @@ def as_json(response: Any) -> Any:
 
 
 def check_error(response: Any) -> None:
-    """Raises HookRejected for a response with an `error`, and InvalidHookResponse for one of another shape."""
+    """Raises HookRejection for a response with an `error`, and InvalidHookResponse for one of another shape."""
     if response is NO_RESPONSE or response is None:
         return
     if not isinstance(response, dict):
@@ -161,4 +161,4 @@ def check_error(response: Any) -> None:
     if not isinstance(message, str) or not isinstance(status, int) or isinstance(status, bool):
         raise errors.InvalidHookResponse
     if message:
-        raise HookRejected(message, status=status if 400 <= status <= 599 else 500)
+        raise HookRejection(message, http_code=status)

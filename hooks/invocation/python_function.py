@@ -18,7 +18,7 @@ from django.db import connections
 
 from authsvc.observability import metrics
 from hooks import errors
-from hooks.api import HookEvent, HookRejection
+from hooks.api import HookEvent
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def call(
     timeout: timedelta,
     max_abandoned: int,
 ) -> Any:
-    """The response of the function; None for no response. Raises HookRejected and HookFailed.
+    """The response of the function; None for no response. Raises HookRejection and HookFailed.
 
     Threads cannot be stopped: the caller goes on at the deadline (monotonic clock), and the thread until its function
     returns. While `max_abandoned` threads of this process have passed their deadline, a call fails at once.
@@ -85,8 +85,8 @@ def call(
         raise errors.HookTimedOut.after(timeout)
     try:
         return result.result()
-    except HookRejection as rejection:
-        raise errors.HookRejected(rejection.message, status=rejection.http_code) from None
+    except errors.HookRejection as rejection:
+        raise rejection from None
     except Exception as error:
         raise errors.HookErrored(uri) from error
 
@@ -96,7 +96,7 @@ def _run(function: Callable[[HookEvent[Any]], Any], event: HookEvent[Any], resul
     try:
         response = function(event)
     except BaseException as error:
-        if not isinstance(error, HookRejection):
+        if not isinstance(error, errors.HookRejection):
             logger.exception("hook raised an exception", extra={"event": "hook.exception"})
         result.set_exception(error)
     else:

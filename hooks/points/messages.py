@@ -16,24 +16,24 @@ from authsvc import conf
 from authsvc.caller import current_caller
 from authsvc.conf.sections.hooks import Hook
 from authsvc.errors import UnexpectedFailure
-from authsvc.messaging import Channel, DeliveryFailed, Email, EmailKind, HookCall, Message, Sms, SmsKind
+from authsvc.messaging import Channel, DeliveryFailed, Email, EmailType, HookCall, Message, Sms, SmsType
 from authsvc.observability import metrics
-from hooks.errors import HookFailed, HookRejected
+from hooks.errors import HookFailed, HookRejection
 from hooks.invocation import concurrency, invocation
 
 _HOOKS: Mapping[Channel, Hook] = {"email": Hook.SEND_EMAIL, "sms": Hook.SEND_SMS}
 
-_REQUESTED: Mapping[EmailKind, str] = {
-    EmailKind.CONFIRMATION: "signup",
-    EmailKind.INVITE: "invite",
-    EmailKind.RECOVERY: "recovery",
-    EmailKind.OPERATOR_RECOVERY: "operator_recovery",
-    EmailKind.MAGIC_LINK: "magiclink",
-    EmailKind.EMAIL_CHANGE: "email_change",
-    EmailKind.REAUTHENTICATION: "reauthentication",
-    EmailKind.EMAIL_TAKEN: "email_taken_notification",
+_REQUESTED: Mapping[EmailType, str] = {
+    EmailType.CONFIRMATION: "signup",
+    EmailType.INVITE: "invite",
+    EmailType.RECOVERY: "recovery",
+    EmailType.OPERATOR_RECOVERY: "operator_recovery",
+    EmailType.MAGIC_LINK: "magiclink",
+    EmailType.EMAIL_CHANGE: "email_change",
+    EmailType.REAUTHENTICATION: "reauthentication",
+    EmailType.EMAIL_TAKEN: "email_taken_notification",
 }
-"""Emails that a request asks for, with their `email_action_type`. All others are notifications, named by their kind.
+"""Emails that a request asks for, with their `email_action_type`. All others are notifications, named by their type.
 
 The notification of a taken address replaces an email that was asked for, and must be treated alike.
 """
@@ -66,7 +66,7 @@ class MessageHooks:
             return False
         try:
             _invoke(message)
-        except HookRejected as error:
+        except HookRejection as error:
             raise DeliveryFailed(error.message, permanent=400 <= error.status < 500) from error
         except HookFailed as error:
             if _fails_open(message, error):
@@ -82,19 +82,19 @@ class MessageHooks:
 def _call_at_once(message: Message) -> list[Message]:
     """Call the hook in the caller's transaction; return the messages for the mailer if it has failed open.
 
-    Raises HookRejected and HookFailed; for a code of a second factor UnexpectedFailure.
+    Raises HookRejection and HookFailed; for a code of a second factor UnexpectedFailure.
     """
     try:
         _invoke(message)
-    except (HookRejected, HookFailed) as error:
+    except (HookRejection, HookFailed) as error:
         if isinstance(error, HookFailed) and _fails_open(message, error):
             other = message.hook_call.other if message.hook_call else None
             return [part for part in (other, dataclasses.replace(message, hook_call=None)) if part]
-        if message.kind == SmsKind.FACTOR:
+        if message.type == SmsType.FACTOR:
             raise UnexpectedFailure("error invoking hook") from error
         raise
     if isinstance(message, Email):
-        metrics.MAILS_ACCEPTED.labels(str(message.kind)).inc()
+        metrics.MAILS_ACCEPTED.labels(str(message.type)).inc()
     return []
 
 
@@ -127,8 +127,8 @@ def _with_calls(messages: Sequence[Message]) -> list[Message]:
     """The messages with their calls. The two emails of a secure email change become one."""
     match messages:
         case [
-            Email(kind=EmailKind.EMAIL_CHANGE) as current,
-            Email(kind=EmailKind.EMAIL_CHANGE) as new,
+            Email(type=EmailType.EMAIL_CHANGE) as current,
+            Email(type=EmailType.EMAIL_CHANGE) as new,
         ]:
             return [_with_call(new, _email_data(new) | _secure_change(current=current, new=new), other=current)]
     return [_with_call(message, _data(message)) for message in messages]
@@ -153,7 +153,7 @@ def _data(message: Message) -> Mapping[str, str]:
     data = {"otp": str(message.variables.get("Code", "")), "phone": message.to}
     if message.channel != "sms":
         data["channel"] = message.channel
-    if message.kind == SmsKind.FACTOR:
+    if message.type == SmsType.FACTOR:
         data["sms_type"] = "mfa"
     return data
 
@@ -164,7 +164,7 @@ def _email_data(email: Email) -> dict[str, str]:
         "token": _variable(email, "Token"),
         "token_hash": _variable(email, "TokenHash"),
         "redirect_to": _variable(email, "RedirectTo"),
-        "email_action_type": _REQUESTED.get(email.kind, str(email.kind)),
+        "email_action_type": _REQUESTED.get(email.type, str(email.type)),
         "site_url": (caller.link_base if caller else "") or conf.current().api.external_url,
         "token_new": "",
         "token_hash_new": "",
@@ -172,7 +172,7 @@ def _email_data(email: Email) -> dict[str, str]:
         "old_phone": _variable(email, "OldPhone"),
         "provider": _variable(email, "Provider"),
         "factor_type": _variable(email, "FactorType"),
-        "recipient": "" if email.kind == EmailKind.EMAIL_CHANGE else email.to,
+        "recipient": "" if email.type == EmailType.EMAIL_CHANGE else email.to,
     }
 
 
@@ -187,7 +187,7 @@ def _secure_change(*, current: Email, new: Email) -> dict[str, str]:
 
 
 def _is_for_current_address(email: Email) -> bool:
-    return email.kind == EmailKind.EMAIL_CHANGE and email.to != email.variables.get("NewEmail")
+    return email.type == EmailType.EMAIL_CHANGE and email.to != email.variables.get("NewEmail")
 
 
 def _first_confirmation(email: Email) -> dict[str, str]:
@@ -201,7 +201,7 @@ def _variable(email: Email, name: str) -> str:
 
 def _is_requested(message: Message) -> bool:
     """True if the client waits for the message, so that the refusal of the hook is the response."""
-    return not message.is_bulk and (isinstance(message, Sms) or message.kind in _REQUESTED)
+    return not message.is_bulk and (isinstance(message, Sms) or message.type in _REQUESTED)
 
 
 def _is_inline(channel: Channel) -> bool:

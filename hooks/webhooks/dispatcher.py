@@ -56,7 +56,7 @@ class Dispatcher:
         self._slow: set[UUID] = set()
         """Endpoints whose last attempt failed or was slow."""
         self._endpoints: Mapping[UUID, Endpoint] = {}
-        self._searched_at = float("-inf")
+        self.searched_at = float("-inf")
         self._searches = 0
 
     def run(self, stopping: threading.Event) -> None:
@@ -65,7 +65,7 @@ class Dispatcher:
             while not stopping.is_set():
                 self._run_once(stopping)
             while self._in_flight:
-                self._collect(seconds=None)
+                self.collect(seconds=None)
             with contextlib.suppress(Error):  # the lease ends, and another worker repeats the attempts
                 self._store_results()
         finally:
@@ -86,9 +86,9 @@ class Dispatcher:
                 logger.warning("webhooks cannot use the database", extra={"error": type(error).__name__})
                 connection.close()
                 stopping.wait(POLL_SECONDS)
-        pause = max(0.0, self._searched_at + POLL_SECONDS - time.monotonic())
+        pause = max(0.0, self.searched_at + POLL_SECONDS - time.monotonic())
         if self._in_flight:
-            self._collect(seconds=pause)
+            self.collect(seconds=pause)
         else:
             stopping.wait(pause)
 
@@ -97,15 +97,15 @@ class Dispatcher:
         self._store_results()
         if not conf.current().webhooks.enabled:
             return
-        if time.monotonic() - self._searched_at >= POLL_SECONDS:
-            self._searched_at = time.monotonic()
+        if time.monotonic() - self.searched_at >= POLL_SECONDS:
+            self.searched_at = time.monotonic()
             self._search()
         self._start_deliveries()
 
     def finish(self) -> None:
         """Wait for the attempts under way and store their results."""
         while self._in_flight:
-            self._collect(seconds=None)
+            self.collect(seconds=None)
         self._store_results()
 
     def _search(self) -> None:
@@ -176,7 +176,7 @@ class Dispatcher:
             result = Attempt(started_at=started_at, duration=timedelta(), status=None, error="internal error")
         self._finished.put((lease, result))
 
-    def _collect(self, *, seconds: float | None) -> None:
+    def collect(self, *, seconds: float | None) -> None:
         """Wait until an attempt has ended, and take the results of all that have."""
         with contextlib.suppress(queue.Empty):
             self._take(self._finished.get(timeout=seconds))

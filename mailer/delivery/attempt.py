@@ -96,7 +96,7 @@ def _delay_before_expiry(delay: timedelta, *, expires_at: datetime | None, at: d
 
 def _exceeds_quota(message: Message) -> bool:
     """Consume the email quota for a notification, which no request has consumed; True if the quota is used up."""
-    if isinstance(message, Sms) or not message_types.EMAIL_TYPES[message.kind].setting:
+    if isinstance(message, Sms) or not message_types.EMAIL_DEFINITIONS[message.type].setting:
         return False
     return rate_limits.consume_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
 
@@ -111,14 +111,14 @@ def _send(message: Message, *, at: datetime) -> str:
             _send(message.hook_call.other, at=at)
     if isinstance(message, Sms):
         return _send_sms(message)
-    rendered = renderer.render(message.kind, message.variables, language=message.language)
+    rendered = renderer.render(message.type, message.variables, language=message.language)
     gateway_id = sender.send(message, rendered, at=at)
     _save_to_inbox(message, channel="email", subject=rendered.subject, html=rendered.html, text=rendered.text)
     return gateway_id
 
 
 def _send_sms(message: Sms) -> str:
-    body = renderer.render_sms(message.kind, message.variables, language=message.language)
+    body = renderer.render_sms(message.type, message.variables, language=message.language)
     if conf.current().mailer.dev_inbox_enabled:
         _save_to_inbox(message, channel=message.channel, subject="", html="", text=body)
         return ""

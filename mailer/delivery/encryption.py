@@ -14,7 +14,7 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from authsvc.messaging import Email, EmailKind, HookCall, Message, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, HookCall, Message, Sms, SmsType
 from authsvc.security import crypto
 
 _KEY_LABEL = "mailer.job"
@@ -33,7 +33,7 @@ def encrypt(message: Message) -> str:
     Raises TypeError for variables that are not JSON.
     """
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    ciphertext = _cipher().encrypt(nonce, json.dumps(_content(message)).encode(), message.id.bytes)
+    ciphertext = cipher().encrypt(nonce, json.dumps(_content(message)).encode(), message.id.bytes)
     return base64.b64encode(nonce + ciphertext).decode()
 
 
@@ -41,7 +41,7 @@ def decrypt(encrypted: str, *, message_id: UUID) -> Message:
     """The message as the sender passed it. Raises DecryptionFailed."""
     try:
         raw = base64.b64decode(encrypted, validate=True)
-        plain = _cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], message_id.bytes)
+        plain = cipher().decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], message_id.bytes)
     except (ValueError, InvalidTag):
         raise DecryptionFailed("the stored message cannot be decrypted with this JWT_SECRET") from None
     return _message(json.loads(plain), message_id=message_id)
@@ -49,7 +49,7 @@ def decrypt(encrypted: str, *, message_id: UUID) -> Message:
 
 def _content(message: Message) -> dict[str, Any]:
     content: dict[str, Any] = {
-        "kind": str(message.kind),
+        "kind": str(message.type),
         "to": message.to,
         "variables": dict(message.variables),
         "user_id": str(message.user_id) if message.user_id else None,
@@ -74,8 +74,8 @@ def _message(content: dict[str, Any], *, message_id: UUID) -> Message:
         "hook_call": _hook_call(content["hook_call"]) if "hook_call" in content else None,
     }
     if content["sms_channel"] is not None:
-        return Sms(kind=SmsKind(content["kind"]), channel=content["sms_channel"], **common)
-    return Email(kind=EmailKind(content["kind"]), **common)
+        return Sms(type=SmsType(content["kind"]), channel=content["sms_channel"], **common)
+    return Email(type=EmailType(content["kind"]), **common)
 
 
 def _hook_call(content: dict[str, Any]) -> HookCall:
@@ -95,5 +95,5 @@ def recipient_digest(name: str | UUID) -> str:
     return crypto.base64url_encode(digest[:_DIGEST_BYTES])
 
 
-def _cipher() -> AESGCM:
+def cipher() -> AESGCM:
     return AESGCM(crypto.derive_key(_KEY_LABEL))

@@ -17,9 +17,9 @@ _PLACEHOLDER_BYTES = 700
 
 def enqueue_email(*, message: Email, **_: object) -> None:
     # Senders send every notification; the settings enable the types that are delivered.
-    if message_types.is_enabled(message.kind):
+    if message_types.is_enabled(message.type):
         _defer(message, channel="email")
-        metrics.MAILS_ACCEPTED.labels(str(message.kind)).inc()
+        metrics.MAILS_ACCEPTED.labels(str(message.type)).inc()
 
 
 def enqueue_sms(*, message: Sms, **_: object) -> None:
@@ -37,7 +37,7 @@ def _defer(message: Email | Sms, *, channel: str) -> None:
     arguments = {
         "message_id": str(message.id),
         "channel": channel,
-        "kind": str(message.kind),
+        "kind": str(message.type),
         "sealed": encryption.encrypt(message),
         "to_user": encryption.recipient_digest(message.user_id) if message.user_id else None,
         "to_address": encryption.recipient_digest(message.to),

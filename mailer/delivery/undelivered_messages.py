@@ -43,7 +43,7 @@ class RetryResult:
 
 
 def messages() -> QuerySet[Message]:
-    """All queued messages, annotated with `accepted_at` and, from attempts, `tries`, `last_at` and `last_error`."""
+    """All queued messages with `accepted_at` and, from their attempts, `attempt_count`, `last_at` and `last_error`."""
     attempts = Attempt.objects.filter(
         message_id=Cast(KeyTextTransform("message_id", OuterRef("args")), models.UUIDField())
     )
@@ -51,7 +51,7 @@ def messages() -> QuerySet[Message]:
     counted = attempts.order_by().values("message_id").annotate(number=Count("*")).values("number")
     return _queued_messages().annotate(
         accepted_at=queued_jobs.ACCEPTED_AT,
-        tries=Subquery(counted),
+        attempt_count=Subquery(counted),
         last_at=Subquery(newest.values("created_at")[:1]),
         last_error=Subquery(newest.values("error")[:1]),
     )

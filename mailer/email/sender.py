@@ -14,7 +14,7 @@ from typing import Any
 from django.core import mail
 
 from authsvc import conf
-from authsvc.messaging import DeliveryFailed, Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailType
 from mailer.email.smtp import EmailBackend
 from mailer.rendering import renderer
 
@@ -66,7 +66,7 @@ def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
         return ""
     outgoing = compose(message, rendered, at=at)
     if config.smtp.logging_enabled:
-        fields = {"mail_type": str(message.kind), "mail_from": config.smtp.admin_email, "mail_to": message.to}
+        fields = {"mail_type": str(message.type), "mail_from": config.smtp.admin_email, "mail_to": message.to}
         logger.info("mail.send", extra={"event": "mail.send", **fields})
     return _deliver(outgoing)
 
@@ -74,7 +74,7 @@ def send(message: Email, rendered: renderer.Rendered, *, at: datetime) -> str:
 def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> OutgoingEmail:
     """Build the email. Its Message-ID is the message's id, so that mail readers recognize a second copy."""
     config = conf.current().smtp
-    added = _added_headers(message.kind)
+    added = _added_headers(message.type)
     overrides = {name.lower(): values[0] for name, values in added.items()}
     sender = formataddr((_one_line(config.sender_name or config.admin_email), config.admin_email), _CHARSET)
     domain = config.admin_email.rpartition("@")[2]
@@ -95,11 +95,11 @@ def compose(message: Email, rendered: renderer.Rendered, *, at: datetime) -> Out
     return outgoing
 
 
-def _added_headers(kind: EmailKind) -> dict[str, tuple[str, ...]]:
+def _added_headers(type: EmailType) -> dict[str, tuple[str, ...]]:
     """SMTP_HEADERS without invalid headers and those that would contradict the body."""
     added = {}
     for name, values in conf.current().smtp.headers.items():
-        lines = tuple(_one_line(value.replace("$messageType", str(kind))) for value in values if value)
+        lines = tuple(_one_line(value.replace("$messageType", str(type))) for value in values if value)
         if lines and _HEADER_NAME.fullmatch(name) and name.lower() not in _STRUCTURE:
             added[name] = lines
     return added

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from authsvc import conf, languages
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer import gotemplate
 from mailer.rendering import message_types, renderer, template_sources
 
-EMAIL_KINDS: Mapping[str, EmailKind] = {entry.key: kind for kind, entry in message_types.EMAIL_TYPES.items()}
+EMAIL_TYPES: Mapping[str, EmailType] = {entry.key: type for type, entry in message_types.EMAIL_DEFINITIONS.items()}
 """Email types by their settings key."""
 
-_LINK_TYPES = {EmailKind.CONFIRMATION: "signup", EmailKind.MAGIC_LINK: "magiclink"}
+_LINK_TYPES = {EmailType.CONFIRMATION: "signup", EmailType.MAGIC_LINK: "magiclink"}
 _TOKEN = "0" * 56
 
 
@@ -37,16 +37,16 @@ def render_preview(key: str, language: str = "") -> Preview:
 
     Raises KeyError for an unknown key.
     """
-    kind = EMAIL_KINDS[key]
-    config = template_sources.template_config(kind, languages.select(language))
+    type = EMAIL_TYPES[key]
+    config = template_sources.template_config(type, languages.select(language))
     problem = ""
     try:
-        templates = template_sources.load_templates(kind, config)
+        templates = template_sources.load_templates(type, config)
     except template_sources.TemplateLoadError as error:
         problem = f"The template cannot be used: {error}. This is the built-in body."
-        templates = template_sources.built_in_templates(kind, config)
+        templates = template_sources.built_in_templates(type, config)
     try:
-        rendered = renderer.render_templates(templates, kind, sample_variables(kind))
+        rendered = renderer.render_templates(templates, type, sample_variables(type))
     except gotemplate.TemplateRenderError as error:
         problem = f"The template cannot be rendered: {error}."
         rendered = renderer.Rendered(subject="", html="", text="")
@@ -55,10 +55,10 @@ def render_preview(key: str, language: str = "") -> Preview:
     )
 
 
-def sample_variables(kind: EmailKind) -> dict[str, Any]:
+def sample_variables(type: EmailType) -> dict[str, Any]:
     """Sample values of all template variables. The link is not valid."""
     config = conf.current()
-    link_type = _LINK_TYPES.get(kind, kind.value)
+    link_type = _LINK_TYPES.get(type, type.value)
     return {
         "SiteURL": config.site.url,
         "Email": "ada@example.com",

@@ -101,11 +101,11 @@ def show_body(request: HttpRequest, inbox_id: str) -> HttpResponse:
 
 @_development_only
 def list_previews(request: HttpRequest) -> HttpResponse:
-    kinds = [
-        {"key": key, "url": template_sources.template_config(kind).url, "enabled": message_types.is_enabled(kind)}
-        for key, kind in previews.EMAIL_KINDS.items()
+    types = [
+        {"key": key, "url": template_sources.template_config(type).url, "enabled": message_types.is_enabled(type)}
+        for key, type in previews.EMAIL_TYPES.items()
     ]
-    return render(request, "mailer/inbox/previews.html", {"kinds": kinds})
+    return render(request, "mailer/inbox/previews.html", {"types": types})
 
 
 @_development_only
@@ -152,7 +152,7 @@ def _render_framed(html: str, *, policy: str) -> HttpResponse:
 
 
 def _preview(key: str) -> previews.Preview:
-    if key not in previews.EMAIL_KINDS:
+    if key not in previews.EMAIL_TYPES:
         raise Http404("unknown email type")
     return previews.render_preview(key)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from django.utils.translation import gettext_noop
 
 from authsvc import conf
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 
 _COMMON = frozenset({"SiteURL", "Email", "Data"})
 _LINK = _COMMON | {"ConfirmationURL", "Token", "TokenHash", "RedirectTo"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmailType:
+class EmailDefinition:
     key: str
     """Key in the settings `mailer.subjects` and `mailer.templates`, and name of the files in `templates/mailer/`."""
     subject: str
@@ -26,74 +26,76 @@ class EmailType:
     """Name in the setting `mailer.notifications` that enables the type; empty: always enabled."""
 
 
-EMAIL_TYPES: Mapping[EmailKind, EmailType] = {
-    EmailKind.CONFIRMATION: EmailType(key="confirmation", subject=gettext_noop("Confirm Your Signup"), variables=_LINK),
-    EmailKind.INVITE: EmailType(key="invite", subject=gettext_noop("You have been invited"), variables=_LINK),
-    EmailKind.RECOVERY: EmailType(key="recovery", subject=gettext_noop("Reset Your Password"), variables=_LINK),
-    EmailKind.OPERATOR_RECOVERY: EmailType(
+EMAIL_DEFINITIONS: Mapping[EmailType, EmailDefinition] = {
+    EmailType.CONFIRMATION: EmailDefinition(
+        key="confirmation", subject=gettext_noop("Confirm Your Signup"), variables=_LINK
+    ),
+    EmailType.INVITE: EmailDefinition(key="invite", subject=gettext_noop("You have been invited"), variables=_LINK),
+    EmailType.RECOVERY: EmailDefinition(key="recovery", subject=gettext_noop("Reset Your Password"), variables=_LINK),
+    EmailType.OPERATOR_RECOVERY: EmailDefinition(
         key="operator_recovery",
         subject=gettext_noop("Reset the password of your operator account"),
         variables=_LINK - {"Token"},
     ),
-    EmailKind.MAGIC_LINK: EmailType(key="magic_link", subject=gettext_noop("Your Magic Link"), variables=_LINK),
-    EmailKind.EMAIL_CHANGE: EmailType(
+    EmailType.MAGIC_LINK: EmailDefinition(key="magic_link", subject=gettext_noop("Your Magic Link"), variables=_LINK),
+    EmailType.EMAIL_CHANGE: EmailDefinition(
         key="email_change", subject=gettext_noop("Confirm Email Change"), variables=_LINK | {"NewEmail", "SendingTo"}
     ),
-    EmailKind.REAUTHENTICATION: EmailType(
+    EmailType.REAUTHENTICATION: EmailDefinition(
         key="reauthentication",
         subject=gettext_noop("{{ .Token }} is your verification code"),
         variables=_COMMON | {"Token"},
     ),
-    EmailKind.PASSWORD_CHANGED: EmailType(
+    EmailType.PASSWORD_CHANGED: EmailDefinition(
         key="password_changed_notification",
         subject=gettext_noop("Your password has been changed"),
         setting="password_changed",
     ),
-    EmailKind.EMAIL_CHANGED: EmailType(
+    EmailType.EMAIL_CHANGED: EmailDefinition(
         key="email_changed_notification",
         subject=gettext_noop("Your email address has been changed"),
         variables=_COMMON | {"OldEmail"},
         setting="email_changed",
     ),
-    EmailKind.PHONE_CHANGED: EmailType(
+    EmailType.PHONE_CHANGED: EmailDefinition(
         key="phone_changed_notification",
         subject=gettext_noop("Your phone number was changed"),
         variables=_COMMON | {"Phone", "OldPhone"},
         setting="phone_changed",
     ),
-    EmailKind.EMAIL_TAKEN: EmailType(
+    EmailType.EMAIL_TAKEN: EmailDefinition(
         key="email_taken_notification", subject=gettext_noop("Somebody else asked for your email address")
     ),
-    EmailKind.IDENTITY_LINKED: EmailType(
+    EmailType.IDENTITY_LINKED: EmailDefinition(
         key="identity_linked_notification",
         subject=gettext_noop("A new sign-in method was linked to your account"),
         variables=_COMMON | {"Provider"},
         setting="identity_linked",
     ),
-    EmailKind.IDENTITY_UNLINKED: EmailType(
+    EmailType.IDENTITY_UNLINKED: EmailDefinition(
         key="identity_unlinked_notification",
         subject=gettext_noop("A sign-in method was removed from your account"),
         variables=_COMMON | {"Provider"},
         setting="identity_unlinked",
     ),
-    EmailKind.FACTOR_ENROLLED: EmailType(
+    EmailType.FACTOR_ENROLLED: EmailDefinition(
         key="mfa_factor_enrolled_notification",
         subject=gettext_noop("A new MFA factor has been enrolled"),
         variables=_COMMON | {"FactorType"},
         setting="mfa_factor_enrolled",
     ),
-    EmailKind.FACTOR_UNENROLLED: EmailType(
+    EmailType.FACTOR_UNENROLLED: EmailDefinition(
         key="mfa_factor_unenrolled_notification",
         subject=gettext_noop("An MFA factor has been unenrolled"),
         variables=_COMMON | {"FactorType"},
         setting="mfa_factor_unenrolled",
     ),
-    EmailKind.RECOVERY_CODE_USED: EmailType(
+    EmailType.RECOVERY_CODE_USED: EmailDefinition(
         key="mfa_recovery_code_used_notification",
         subject=gettext_noop("A recovery code was used to sign in to your account"),
         variables=_COMMON | {"Remaining"},
     ),
-    EmailKind.IMPERSONATION: EmailType(
+    EmailType.IMPERSONATION: EmailDefinition(
         key="impersonation_notification", subject=gettext_noop("A member of our staff opened your account")
     ),
 }
@@ -107,7 +109,7 @@ SMS_VARIABLES = frozenset({"Code"})
 """Variables of an SMS text."""
 
 
-def is_enabled(kind: EmailKind) -> bool:
+def is_enabled(type: EmailType) -> bool:
     """True unless the type is a notification that the settings do not enable."""
-    setting = EMAIL_TYPES[kind].setting
+    setting = EMAIL_DEFINITIONS[type].setting
     return not setting or setting in conf.current().mailer.notifications

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from authsvc import conf, languages
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer.rendering import message_types, template_sources
 from mailer.rendering.template_sources import MessageTemplates, TemplateConfig
 
@@ -41,17 +41,17 @@ class TemplateCache:
         self.clear()
 
     def clear(self) -> None:
-        self._entries: dict[tuple[EmailKind, str], _CacheEntry] = {}
-        self._locks = {kind: threading.Lock() for kind in EmailKind}
+        self._entries: dict[tuple[EmailType, str], _CacheEntry] = {}
+        self._locks = {type: threading.Lock() for type in EmailType}
         self._last_used_at = self._clock()
 
-    def get(self, kind: EmailKind, language: str = conf.ENGLISH) -> MessageTemplates:
+    def get(self, type: EmailType, language: str = conf.ENGLISH) -> MessageTemplates:
         """The templates of an email type in this language. Never raises, and loads only missing and stale ones.
 
         A failed load is logged; the last valid templates remain in use, or else the built-in ones.
         """
         self._last_used_at = self._clock()
-        return self._current(kind, language, needs_load=self._is_stale).templates
+        return self._current(type, language, needs_load=self._is_stale).templates
 
     def refresh(self) -> None:
         """Load templates that will soon be stale or have failed to load, unless the cache has long been unused."""
@@ -59,35 +59,35 @@ class TemplateCache:
         idle = self._clock() - self._last_used_at
         if not config.template_reloading_enabled or idle > config.template_reloading_max_idle.total_seconds():
             return
-        for kind in EmailKind:
-            if template_sources.template_config(kind).url and message_types.is_enabled(kind):
+        for type in EmailType:
+            if template_sources.template_config(type).url and message_types.is_enabled(type):
                 for language in languages.offered():
-                    self._current(kind, language, needs_load=self._is_aging)
+                    self._current(type, language, needs_load=self._is_aging)
 
-    def _current(self, kind: EmailKind, language: str, *, needs_load: Callable[[_CacheEntry], bool]) -> _CacheEntry:
-        config = template_sources.template_config(kind, language)
-        entry = self._entries.get((kind, language))
+    def _current(self, type: EmailType, language: str, *, needs_load: Callable[[_CacheEntry], bool]) -> _CacheEntry:
+        config = template_sources.template_config(type, language)
+        entry = self._entries.get((type, language))
         if entry is not None and entry.config == config and not needs_load(entry):
             return entry
-        with self._locks[kind]:
-            entry = self._entries.get((kind, language))
+        with self._locks[type]:
+            entry = self._entries.get((type, language))
             # Another thread may have loaded the templates while this one waited for the lock.
             if entry is None or entry.config != config or needs_load(entry):
-                self._entries[kind, language] = entry = self._load(kind, config, entry)
+                self._entries[type, language] = entry = self._load(type, config, entry)
             return entry
 
-    def _load(self, kind: EmailKind, config: TemplateConfig, entry: _CacheEntry | None) -> _CacheEntry:
+    def _load(self, type: EmailType, config: TemplateConfig, entry: _CacheEntry | None) -> _CacheEntry:
         try:
-            templates, is_fallback = template_sources.load_templates(kind, config), False
+            templates, is_fallback = template_sources.load_templates(type, config), False
         except template_sources.TemplateLoadError as error:
             _logger.error(
                 "email template could not be loaded: %s",
                 error,
-                extra={"event": error.event, "mail_type": kind.value},
+                extra={"event": error.event, "mail_type": type.value},
             )
             if entry is not None and entry.config == config:
                 return replace(entry, attempted_at=self._clock())
-            templates, is_fallback = template_sources.built_in_templates(kind, config), True
+            templates, is_fallback = template_sources.built_in_templates(type, config), True
         now = self._clock()
         return _CacheEntry(config=config, templates=templates, loaded_at=now, attempted_at=now, is_fallback=is_fallback)
 

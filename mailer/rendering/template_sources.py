@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from authsvc import conf, languages
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.outgoing import http
 from mailer import gotemplate
 from mailer.rendering import message_types
@@ -56,28 +56,28 @@ class MessageTemplates:
     language: str
 
 
-def template_config(kind: EmailKind, language: str = conf.ENGLISH) -> TemplateConfig:
-    key, config = message_types.EMAIL_TYPES[kind].key, conf.current()
+def template_config(type: EmailType, language: str = conf.ENGLISH) -> TemplateConfig:
+    key, config = message_types.EMAIL_DEFINITIONS[type].key, conf.current()
     location = config.mailer.templates.get(key, "")
     url = location if not location or location.startswith("http") else config.site.url + location
     return TemplateConfig(subject=config.mailer.subjects.get(key, ""), url=url, language=language)
 
 
-def load_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
+def load_templates(type: EmailType, config: TemplateConfig) -> MessageTemplates:
     """Fetch the configured template, or return the built-in ones if none is configured. Raises TemplateLoadError."""
     if not config.url:
-        return built_in_templates(kind, config)
+        return built_in_templates(type, config)
     try:
         html = gotemplate.compile(_fetch(config.url))
     except gotemplate.TemplateSyntaxError as error:
         raise TemplateLoadError("templatemailer_template_body_parse_error", error) from None
-    return MessageTemplates(subject=_subject(kind, config), html=html, text=None, language=config.language)
+    return MessageTemplates(subject=_subject(type, config), html=html, text=None, language=config.language)
 
 
-def built_in_templates(kind: EmailKind, config: TemplateConfig) -> MessageTemplates:
+def built_in_templates(type: EmailType, config: TemplateConfig) -> MessageTemplates:
     """The built-in body with the configured subject."""
-    html, text = _built_in_body(message_types.EMAIL_TYPES[kind].key, config.language)
-    return MessageTemplates(subject=_subject(kind, config), html=html, text=text, language=config.language)
+    html, text = _built_in_body(message_types.EMAIL_DEFINITIONS[type].key, config.language)
+    return MessageTemplates(subject=_subject(type, config), html=html, text=text, language=config.language)
 
 
 def _fetch(url: str) -> str:
@@ -112,7 +112,7 @@ def _built_in(name: str, frame: str, language: str, *, emphasis: str = r"\g<0>")
     return gotemplate.compile(translated)
 
 
-def _subject(kind: EmailKind, config: TemplateConfig) -> gotemplate.Template:
+def _subject(type: EmailType, config: TemplateConfig) -> gotemplate.Template:
     if config.subject:
         try:
             return gotemplate.compile(languages.translate(config.subject, config.language))
@@ -120,6 +120,6 @@ def _subject(kind: EmailKind, config: TemplateConfig) -> gotemplate.Template:
             _logger.error(
                 "configured subject is not a valid template, using the default: %s",
                 error,
-                extra={"event": "templatemailer_template_subject_parse_error", "mail_type": kind.value},
+                extra={"event": "templatemailer_template_subject_parse_error", "mail_type": type.value},
             )
-    return gotemplate.compile(languages.translate(message_types.EMAIL_TYPES[kind].subject, config.language))
+    return gotemplate.compile(languages.translate(message_types.EMAIL_DEFINITIONS[type].subject, config.language))

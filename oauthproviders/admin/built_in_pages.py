@@ -115,7 +115,7 @@ def _config(name: str) -> conf.Provider:
 
 def _settings() -> list[tuple[str, Setting]]:
     """The fields of a provider's settings, with their declarations."""
-    return [(name, each) for name, each in declaration.members(conf.Provider) if isinstance(each, Setting)]
+    return [(name, member) for name, member in declaration.members(conf.Provider) if isinstance(member, Setting)]
 
 
 def _variable(name: str, setting: Setting) -> str:

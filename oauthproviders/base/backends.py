@@ -32,7 +32,7 @@ _FORMS = frozenset({"application/x-www-form-urlencoded", "text/plain"})
 _AUTH_STYLE_CACHE_SIZE = 1000
 
 # Token URL and client id → whether the client authenticates in the body; the style that succeeded is reused.
-_uses_body: dict[tuple[str, str], bool] = {}
+sends_credentials_in_body: dict[tuple[str, str], bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,7 @@ class Backend(BaseAuth[Any]):
 
     config: conf.Provider
     is_oauth1: ClassVar[bool] = False
+    issuer: ClassVar[str] = ""
     public_only: bool = False
     """True if only public addresses are called, for URLs that come from the database instead of the operator."""
 
@@ -90,7 +91,7 @@ class Backend(BaseAuth[Any]):
     @property
     def openid_issuer(self) -> str:
         """The issuer whose discovery document describes the provider; `""` if there is none."""
-        return ""
+        return self.issuer
 
     def with_base_url(self, url: str) -> str:
         """`url` with the scheme and host of the URL that the operator has configured for this provider."""
@@ -216,7 +217,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         }
         url = self.access_token_url()
         client = (url, self.config.client_ids[0])
-        in_body = True if self.client_in_body else _uses_body.get(client)
+        in_body = True if self.client_in_body else sends_credentials_in_body.get(client)
         if in_body is not None:
             return self._request_token(url, form, in_body=in_body)
         try:
@@ -224,9 +225,9 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         except InvalidProviderResponse:
             in_body = True
             token = self._request_token(url, form, in_body=True)
-        if len(_uses_body) >= _AUTH_STYLE_CACHE_SIZE:
-            _uses_body.clear()
-        _uses_body[client] = bool(in_body)
+        if len(sends_credentials_in_body) >= _AUTH_STYLE_CACHE_SIZE:
+            sends_credentials_in_body.clear()
+        sends_credentials_in_body[client] = bool(in_body)
         return token
 
     def send_token_request(self, url: str, form: Mapping[str, str], *, in_body: bool) -> http.Response:

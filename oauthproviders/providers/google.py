@@ -36,12 +36,8 @@ class _User(msgspec.Struct, frozen=True):
 
 class Google(OAuth2, GoogleOAuth2[Any]):
     default_scopes = ("email", "profile")
-    issuer: ClassVar[str] = ID_TOKEN_ISSUER
+    issuer = ID_TOKEN_ISSUER
     user_info: ClassVar[str] = "https://www.googleapis.com/userinfo/v2/me"
-
-    @property
-    def openid_issuer(self) -> str:
-        return self.issuer
 
     def authorization_url(self) -> str:
         return openid_connect.discover(self.issuer).authorization_endpoint

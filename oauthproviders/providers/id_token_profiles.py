@@ -14,7 +14,6 @@ from oauthproviders.providers import (
     google,
     kakao,
     linkedin_oidc,
-    snapchat,
     vercel_marketplace,
 )
 
@@ -26,7 +25,6 @@ _BY_ISSUER: Mapping[str, Callable[[Mapping[str, Any]], ProviderProfile]] = {
     linkedin_oidc.ID_TOKEN_ISSUER: linkedin_oidc.profile_of,
     kakao.ID_TOKEN_ISSUER: kakao.profile_of,
     vercel_marketplace.ID_TOKEN_ISSUER: vercel_marketplace.profile_of,
-    snapchat.ID_TOKEN_ISSUER: snapchat.profile_of,
 }
 
 

@@ -6,7 +6,7 @@ Source: https://learn.microsoft.com/en-us/linkedin/consumer/integrations/self-se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 from social_core.backends.linkedin import LinkedinOpenIdConnect
@@ -36,11 +36,7 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
     AUTHORIZATION_URL = LinkedIn.AUTHORIZATION_URL
     ACCESS_TOKEN_URL = LinkedIn.ACCESS_TOKEN_URL
     default_scopes = ("openid", "email", "profile")
-    issuer: ClassVar[str] = ID_TOKEN_ISSUER
-
-    @property
-    def openid_issuer(self) -> str:
-        return self.issuer
+    issuer = ID_TOKEN_ISSUER
 
     def profile(self, token: Token) -> ProviderProfile:
         token_claims = openid_connect.verify(

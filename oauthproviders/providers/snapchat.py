@@ -6,7 +6,6 @@ An address is unverified unless an ID token states `email_verified`: the documen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -62,8 +61,3 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
             avatar_url=picture,
         )
         return ProviderProfile(claims=identity_data, addresses=profiles.one_address(me.email, verified=False))
-
-
-def profile_of(token: Mapping[str, Any]) -> ProviderProfile:
-    """The profile of a verified ID token. Raises InvalidProviderResponse."""
-    return profiles.generic(token)

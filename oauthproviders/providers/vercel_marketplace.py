@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 from social_core.backends.oauth import BaseOAuth2
@@ -33,11 +33,7 @@ class VercelMarketplace(OAuth2, BaseOAuth2[Any]):
     name = "vercel_marketplace"
     AUTHORIZATION_URL = "https://api.vercel.com/oauth/v2/authorization"
     ACCESS_TOKEN_URL = "https://api.vercel.com/oauth/v2/accessToken"
-    issuer: ClassVar[str] = ID_TOKEN_ISSUER
-
-    @property
-    def openid_issuer(self) -> str:
-        return self.issuer
+    issuer = ID_TOKEN_ISSUER
 
     def profile(self, token: Token) -> ProviderProfile:
         token_claims = openid_connect.verify(

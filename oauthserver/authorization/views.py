@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.pages import browser_session
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from authsvc.api import pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
@@ -95,7 +95,7 @@ class HasPermittedOrigin(BasePermission):
         return True
 
 
-class _RefusalPage(Page):
+class _RefusalPage(HostedPage):
     """Shows an error to a user whose browser an application has sent here."""
 
     error: ClassVar[ApiError] = UnexpectedFailure()

@@ -38,7 +38,7 @@ def find(client: OAuthClient) -> PublishedKeys:
     if client.jwks:
         return msgspec.json.decode(client.jwks, type=PublishedKeys)
     if client.jwks_uri:
-        return _key_sets.get(client.jwks_uri)
+        return key_sets.get(client.jwks_uri)
     raise KeysUnavailable("the client has no keys")
 
 
@@ -46,7 +46,7 @@ def find_newer(client: OAuthClient, keys: PublishedKeys) -> PublishedKeys | None
     """The keys at the `jwks_uri` if they differ from `keys`, as the client may have replaced one. At most every 5 s."""
     if not client.jwks_uri:
         return None
-    newer = _key_sets.renew(client.jwks_uri, than=keys)
+    newer = key_sets.renew(client.jwks_uri, than=keys)
     return None if newer is keys else newer
 
 
@@ -113,9 +113,9 @@ def _remaining() -> timedelta:
     return min(_TIMEOUT, conf.current().api.internal_http_timeout)
 
 
-_key_sets: DocumentCache[str, PublishedKeys] = DocumentCache(
+key_sets: DocumentCache[str, PublishedKeys] = DocumentCache(
     _fetch, error=KeysUnavailable, max_age=lambda: _MAX_AGE, remaining=_remaining
 )
 
 # A lock that another thread holds during a fork would never be released in the child.
-os.register_at_fork(after_in_child=_key_sets.clear)
+os.register_at_fork(after_in_child=key_sets.clear)

@@ -154,7 +154,7 @@ def check_update(changes: ClientUpdate, *, client: OAuthClient) -> None:
     if method not in methods:
         _require_keys(method)
         raise ClientMetadataInvalid(f"invalid token_endpoint_auth_method: must be one of [{' '.join(methods)}]")
-    valid = [each for each in methods if type_of(each) == client.client_type]
+    valid = [name for name in methods if type_of(name) == client.client_type]
     if method not in valid:
         raise ClientMetadataInvalid(
             f"token_endpoint_auth_method '{method}' is not valid for client_type '{client.client_type}';"

@@ -52,7 +52,7 @@ def is_registered(uri: str, registered: Iterable[str]) -> bool:
     """
     portless = _without_loopback_port(uri)
     return any(
-        uri == each or (portless is not None and portless == _without_loopback_port(each)) for each in registered
+        uri == other or (portless is not None and portless == _without_loopback_port(other)) for other in registered
     )
 
 

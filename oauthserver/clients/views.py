@@ -118,7 +118,7 @@ class ClientSecretView(Endpoint):
         return Response(schemas.registered_client_json(registered))
 
 
-class RegistrationView(ClientEndpoint):
+class ClientRegistrationView(ClientEndpoint):
     throttle_scope = Bucket.OAUTH_CLIENT_REGISTER
 
     @document(

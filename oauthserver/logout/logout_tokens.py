@@ -33,7 +33,7 @@ _SLOW_SECONDS = 1.0
 _PAUSE_SECONDS = 15.0
 """Without another call to a client after a slow failure: a worker runs one job at a time, and thousands may wait."""
 _MAX_PAUSES = 256
-_paused_until: dict[UUID, float] = {}
+paused_until: dict[UUID, float] = {}
 """Client → value of the clock, in this process."""
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
     if client is None or not client.backchannel_logout_uri or not is_possible:
         return Outcome.NOT_NEEDED
     started = time.monotonic()
-    if started < _paused_until.get(client_id, started):
+    if started < paused_until.get(client_id, started):
         return Outcome.UNREACHABLE
     token = issue(client_id=client_id, user_id=user_id, session_id=session_id, at=timezone.now())
     outcome = _deliver(client, token)
@@ -112,9 +112,9 @@ def _post(client: OAuthClient, token: str) -> http.Response:
 
 
 def _pause(client_id: UUID) -> None:
-    if len(_paused_until) >= _MAX_PAUSES:
-        _paused_until.clear()
-    _paused_until[client_id] = time.monotonic() + _PAUSE_SECONDS
+    if len(paused_until) >= _MAX_PAUSES:
+        paused_until.clear()
+    paused_until[client_id] = time.monotonic() + _PAUSE_SECONDS
 
 
 def _log(client: OAuthClient, reason: str) -> None:

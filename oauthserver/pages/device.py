@@ -27,7 +27,7 @@ _FIND = "find"
 _WRONG_CODE = _("This code is wrong or has expired. Compare it with the one on your device.")
 
 
-class CodeForm(forms.Form):
+class UserCodeForm(forms.Form):
     user_code = forms.CharField(
         label=_("Code"),
         max_length=64,
@@ -39,12 +39,12 @@ class DevicePage(OAuthPage):
     template = "pages/device.html"
     title = _("Connect a device")
     text = _("Enter the code that your device shows.")
-    form_class = CodeForm
+    form_class = UserCodeForm
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return CodeForm(data, initial={"user_code": self.request.GET.get("user_code", "")})
+        return UserCodeForm(data, initial={"user_code": self.request.GET.get("user_code", "")})
 
-    def submit(self, form: CodeForm) -> HttpResponse:
+    def submit(self, form: UserCodeForm) -> HttpResponse:
         code, action = form.cleaned_data["user_code"], self.request.POST.get("action", _FIND)
         if action != _FIND and action not in authorizations.DECISIONS:
             raise BadRequest
@@ -66,7 +66,7 @@ class DevicePage(OAuthPage):
             return self.redirect(_path(code))
         return self.redirect(reverse("oauth_pages:device_approved" if approves else "oauth_pages:device_denied"))
 
-    def _show_request(self, request: DeviceRequest, *, form: CodeForm) -> HttpResponse:
+    def _show_request(self, request: DeviceRequest, *, form: UserCodeForm) -> HttpResponse:
         client = ShownClient(request.client)
         if request.required_action:
             return self.lead_to(request.required_action, client=client, path=_path(request.user_code))

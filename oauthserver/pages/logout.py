@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from authsvc import conf
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.logout import logout_requests
@@ -28,7 +28,7 @@ from tokens.sessions import revocation
 _HIDDEN = ("client_id", "post_logout_redirect_uri", "state")
 
 
-class LogoutPage(Page):
+class LogoutPage(HostedPage):
     """GET and POST are requests of clients; the answer of the user goes to ConfirmedLogoutPage."""
 
     template = "pages/logout.html"

@@ -10,14 +10,14 @@ from django.http.response import HttpResponseBase
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from authsvc import conf
 from oauthserver.pages.client_display import ShownClient
 
 _REAUTHENTICATE = "reauthenticate"
 
 
-class OAuthPage(Page):
+class OAuthPage(HostedPage):
     """A page for signed-in users. It does not exist while the OAuth server is disabled."""
 
     requires_user = True

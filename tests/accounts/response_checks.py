@@ -19,5 +19,5 @@ def read_session(response: ApiResponse) -> dict[str, Any]:
 
 def read_code(mailbox: Mailbox) -> str:
     """The code of the last text message."""
-    code: str = mailbox.texts[-1].variables["Code"]
+    code: str = mailbox.sms[-1].variables["Code"]
     return code

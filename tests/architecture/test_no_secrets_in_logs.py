@@ -237,7 +237,7 @@ def send(mailbox: Mailbox) -> None:
         attempt.deliver(
             message_id=message.id,
             channel="email",
-            kind=str(message.kind),
+            kind=str(message.type),
             encrypted=encryption.encrypt(message),
             attempt=1,
             retry_delay=timedelta(seconds=30),

@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 from django.utils.translation.template import templatize
 
 from authsvc import conf
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailType, SmsType
 from mailer.rendering import message_types, renderer
 from tests.conftest import ChangeConfig
 from tests.mailer.rendering.test_built_in_templates import VARIABLES
@@ -122,8 +122,8 @@ def test_translations_keep_the_variables_and_tags(entries: list[Message]) -> Non
         assert sorted(VARIABLE.findall(translations_of(message)[-1])) == expected, message.id
 
 
-@pytest.mark.parametrize("kind", EmailKind)
-def test_every_email_has_german_texts(kind: EmailKind, auth_config: ChangeConfig) -> None:
+@pytest.mark.parametrize("kind", EmailType)
+def test_every_email_has_german_texts(kind: EmailType, auth_config: ChangeConfig) -> None:
     auth_config(languages={"offered": ("en", "de")})
     english, german = renderer.render(kind, VARIABLES), renderer.render(kind, VARIABLES, language="de")
     assert german.subject != english.subject
@@ -142,5 +142,5 @@ def test_every_email_has_german_texts(kind: EmailKind, auth_config: ChangeConfig
 def test_an_sms_has_a_german_text(auth_config: ChangeConfig) -> None:
     auth_config(languages={"offered": ("en", "de")})
     assert message_types.SMS_TEXT == conf.Sms().template == conf.Mfa().phone_template
-    for kind in SmsKind:
+    for kind in SmsType:
         assert renderer.render_sms(kind, {"Code": "123456"}, language="de") == "Ihr Code lautet 123456"

@@ -28,7 +28,7 @@ def test_sign_up_confirm_sign_in_refresh_recover_and_logout(api: Api, mailbox: M
 
     # Confirm: the link of the only email redirects to the site with a session, once.
     [confirmation] = mailbox.emails
-    assert (confirmation.kind, confirmation.to) == ("confirmation", EMAIL)
+    assert (confirmation.type, confirmation.to) == ("confirmation", EMAIL)
     link = _target(confirmation.variables["ConfirmationURL"])
     landed = urlsplit(api.get(link).headers["Location"])
     session = dict(parse_qsl(landed.fragment))

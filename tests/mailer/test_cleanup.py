@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from authsvc import messaging
 from authsvc.jobs import cleanup
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from mailer import tasks
 from mailer.models import Attempt, Outcome
 from tests.conftest import ChangeConfig
@@ -28,7 +28,7 @@ def _retention(auth_config: ChangeConfig) -> None:
 def queue_message(name: str, *, status: str, age: timedelta) -> None:
     """A message in this state since `age`."""
     with transaction.atomic():
-        messaging.send(Email(kind=EmailKind.REAUTHENTICATION, to=f"{name}@example.com", variables={"Token": "987654"}))
+        messaging.send(Email(type=EmailType.REAUTHENTICATION, to=f"{name}@example.com", variables={"Token": "987654"}))
     backdate = "UPDATE procrastinate_events SET at = at - make_interval(secs => %s) WHERE job_id = %s"
     with connection.cursor() as cursor:
         cursor.execute("SELECT max(id) FROM procrastinate_jobs")

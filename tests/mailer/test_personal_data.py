@@ -15,7 +15,7 @@ from authsvc import messaging
 from authsvc.conf import Secret
 from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from authsvc.personal_data import DataSubject
 from mailer import personal_data
 from mailer.delivery import encryption
@@ -29,11 +29,11 @@ INDEXES = ("messages_to_user_idx", "messages_to_address_idx", "messages_unmarked
 
 
 def email_to(to: str, *, user_id: UUID | None) -> Email:
-    return Email(kind=EmailKind.RECOVERY, to=to, variables={"Token": "123456"}, user_id=user_id)
+    return Email(type=EmailType.RECOVERY, to=to, variables={"Token": "123456"}, user_id=user_id)
 
 
 def text(to: str, *, user_id: UUID | None) -> Sms:
-    return Sms(kind=SmsKind.CONFIRMATION, to=to, channel="sms", variables={"Code": "123456"}, user_id=user_id)
+    return Sms(type=SmsType.CONFIRMATION, to=to, channel="sms", variables={"Code": "123456"}, user_id=user_id)
 
 
 def strangers(number: int) -> list[Email]:

@@ -18,10 +18,10 @@ from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_setting
 def _clear_caches() -> Iterator[None]:
     """Remove the documents of issuers and the client authentication styles of other tests."""
     openid_connect.clear_caches()
-    backends._uses_body.clear()
+    backends.sends_credentials_in_body.clear()
     yield
     openid_connect.clear_caches()
-    backends._uses_body.clear()
+    backends.sends_credentials_in_body.clear()
 
 
 @pytest.fixture

@@ -35,6 +35,6 @@ def _enabled(auth_config: ChangeConfig) -> None:
 def keys_peer(peer: HttpPeer, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpPeer]:
     """A server of the client, whose loopback address counts as public."""
     monkeypatch.setattr(ipaddress.IPv4Address, "is_global", True)
-    client_keys._key_sets.clear()
+    client_keys.key_sets.clear()
     yield peer
-    client_keys._key_sets.clear()
+    client_keys.key_sets.clear()

@@ -351,7 +351,7 @@ def test_keys_that_cannot_be_fetched(response: Any, api: Api, keys_peer: HttpPee
 
 
 def test_private_addresses_are_not_called(api: Api, peer: HttpPeer) -> None:
-    own_keys._key_sets.clear()
+    own_keys.key_sets.clear()
     client_id = with_keys_at(api, peer)
     assert_refused(post(assertion(client_id)), "the keys of the client are not available")
     assert not peer.received

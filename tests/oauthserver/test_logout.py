@@ -458,7 +458,7 @@ def test_a_client_that_answers_slowly_delays_the_other_jobs_once(
     peer.respond(PeerResponse(status=200))
     assert (send(other), send(slow)) == (Outcome.DELIVERED, Outcome.UNREACHABLE)
     assert [request.path for request in peer.received] == ["/slow", "/other"]
-    monkeypatch.setattr(logout_tokens, "_paused_until", dict.fromkeys(logout_tokens._paused_until, 0.0))
+    monkeypatch.setattr(logout_tokens, "paused_until", dict.fromkeys(logout_tokens.paused_until, 0.0))
     assert send(slow) is Outcome.DELIVERED
 
 

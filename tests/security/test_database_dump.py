@@ -111,7 +111,7 @@ def test_a_code_by_sms_is_not_recovered_from_its_digest(api: Api, auth_config: C
     auth_config(signup={"phone_enabled": True}, sms={"provider": "vonage", "vonage": vonage})
     make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
     api.post("/otp", {"phone": PHONE})
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     assert not is_unkeyed(OneTimeToken.objects.get().token_hash, identifier=PHONE, code=code)
     body = {"type": "sms", "phone": PHONE, "token": code}
     assert api.post("/verify", body).status_code == 200

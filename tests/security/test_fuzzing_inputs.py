@@ -6,6 +6,7 @@ The examples are the same in each run. `FUZZING_EXAMPLES=100000` and `FUZZING_RA
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import string
@@ -348,7 +349,7 @@ def test_a_changed_refresh_token_is_malformed_or_not_signed(
 @given(body=st.binary(min_size=17, max_size=60))
 def test_any_content_with_a_valid_checksum_is_decoded_or_malformed(body: bytes) -> None:
     body = b"\0" + body
-    text = crypto.base64url_encode(body + refresh_tokens._checksum(body))
+    text = crypto.base64url_encode(body + hashlib.sha256(body).digest()[:4])
     try:
         decoded = refresh_tokens.decode(text)
     except refresh_tokens.Malformed:

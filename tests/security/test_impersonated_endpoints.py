@@ -11,7 +11,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from accounts.models import FactorChallenge, User
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from authsvc.api.views import Endpoint
 from authsvc.models import AuditLogEntry
 from tests import factories
@@ -152,7 +152,7 @@ def endpoints() -> Iterator[tuple[str, type[Endpoint]]]:
     """The method with the path, and the view, of every endpoint."""
     for route, pattern in routes(get_resolver().url_patterns):
         view: type = pattern.callback.view_class  # type: ignore[attr-defined]  # each endpoint is a class
-        if issubclass(view, Page):  # its cookie is never bound to an impersonated session
+        if issubclass(view, HostedPage):  # its cookie is never bound to an impersonated session
             continue
         assert issubclass(view, Endpoint), route
         initial = pattern.callback.view_initkwargs  # type: ignore[attr-defined]

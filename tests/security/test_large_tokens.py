@@ -40,8 +40,8 @@ def test_token_with_full_metadata_is_accepted(api: Api) -> None:
 
 
 def test_cache_is_bounded_by_bytes_and_holds_no_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = access_tokens._Cache(signing_keys.current(), max_bytes=400_000)
-    monkeypatch.setattr(access_tokens, "_cache", cache)
+    cache = access_tokens.ClaimsCache(signing_keys.current(), max_bytes=400_000)
+    monkeypatch.setattr(access_tokens, "claims_cache", cache)
     signed_in = make_session()
     tokens = [
         make_session(signed_in.user, at=timezone.now() - timedelta(seconds=seconds)).access_token
@@ -56,10 +56,10 @@ def test_cache_is_bounded_by_bytes_and_holds_no_token(api: Api, monkeypatch: pyt
 
 
 def test_large_token_displaces_no_other(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_tokens, "_cache", None)
+    monkeypatch.setattr(access_tokens, "claims_cache", None)
     signed_in = make_session()
     assert api.get("/user", bearer=signed_in.access_token).status_code == 200
-    cache = access_tokens._cache
+    cache = access_tokens.claims_cache
     assert cache is not None
     before = dict(cache.claims)
     User.objects.filter(id=signed_in.user.id).update(raw_user_meta_data={"a": "x" * 16_000})

@@ -60,7 +60,7 @@ def test_enrolments_of_phones_count_against_the_sms_quota(api: Api, mailbox: Mai
         challenge_new_factor(api, users[number % 8], number, headers=client(number % 8)) for number in range(40)
     ]
 
-    assert len(mailbox.texts) == 3
+    assert len(mailbox.sms) == 3
     assert sum(is_message_refused(response) for response in responses) == 37
 
 
@@ -68,10 +68,10 @@ def test_one_user_cannot_use_up_the_sms_quota_of_others(api: Api, mailbox: Mailb
     attacker, owner = factories.make_session().access_token, factories.make_session().access_token
     for number in range(20):
         challenge_new_factor(api, attacker, number, headers=client(number))
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
     assert challenge_new_factor(api, owner, 100).status_code == 200
-    assert len(mailbox.texts) == 2
+    assert len(mailbox.sms) == 2
 
 
 def test_every_kind_of_text_message_counts(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
@@ -85,7 +85,7 @@ def test_every_kind_of_text_message_counts(api: Api, mailbox: Mailbox, auth_conf
     assert api.get("/reauthenticate", bearer=by_phone.access_token, headers=client(3)).status_code == 200
 
     assert is_message_refused(api.post("/otp", {"phone": "+15559999999"}, headers=client(4)))
-    assert len(mailbox.texts) == 3
+    assert len(mailbox.sms) == 3
 
 
 # One recipient
@@ -155,7 +155,7 @@ def test_kinds_and_senders_do_not_multiply_the_messages_to_a_phone(
         api.post("/signup", {"phone": PHONE, "password": PASSWORD}, headers=client(10 * minute + 3))
         backdate_rate_limits(MINUTE)
 
-    assert len(mailbox.texts) <= minutes + 3
+    assert len(mailbox.sms) <= minutes + 3
 
 
 @pytest.mark.parametrize("second", ["factor", "change"])
@@ -170,7 +170,7 @@ def test_a_phone_gets_one_message_of_a_kind_per_interval_whichever_account_sends
 
     assert send(factories.make_session().access_token, 1).status_code == 200
     assert is_message_refused(send(factories.make_session().access_token, 2))
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 def test_a_client_without_quota_does_not_silence_an_address(api: Api, mailbox: Mailbox) -> None:

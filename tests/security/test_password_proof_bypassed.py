@@ -82,7 +82,7 @@ def test_new_address_or_phone_needs_the_proof(
     for wrong in ({}, {"nonce": "", "current_password": ""}):
         assert api.put("/user", {**contact, **wrong}, bearer=token).json()["error_code"] in NEEDED
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 def nonce_for(api: Api, token: str, mailbox: Mailbox) -> str:

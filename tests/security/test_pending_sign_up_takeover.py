@@ -103,7 +103,7 @@ def test_a_request_for_the_phone_keeps_the_invitation(api: Api, mailbox: Mailbox
     response = api.post(path, {**body, "type": "sms"} if path == "/resend" else body)
     assert response.status_code == 200, response.content
     assert invited["id"] not in str(response.json())
-    if mailbox.texts:
+    if mailbox.sms:
         # The code belongs to the owner of the phone, whom the administrator has named.
         assert OneTimeToken.objects.filter(relates_to=PHONE).count() == 1
     invitation = mailbox.emails[-1].variables["TokenHash"]
@@ -115,7 +115,7 @@ def test_a_code_by_sms_signs_an_invited_user_in(api: Api, mailbox: Mailbox) -> N
     invited = admin_requests.expect_success(api, "POST", "/invite", {"email": EMAIL})
     User.objects.filter(id=invited["id"]).update(phone=PHONE, phone_confirmed_at=timezone.now())
     assert api.post("/otp", {"phone": PHONE}).status_code == 200
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     response = api.post("/verify", {"type": "sms", "phone": PHONE, "token": code})
     assert response.json()["user"]["id"] == invited["id"]
 
@@ -252,7 +252,7 @@ def test_phone_sign_ups_follow_the_same_rule(api: Api, mailbox: Mailbox) -> None
     second = sign_up(api, STRANGERS, email=None, phone=PHONE, data={"n": 2}).json()
     assert second["id"] != first["id"]
     sign_up(api, STRANGERS, email=None, phone=PHONE)
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     session = api.post("/verify", {"type": "sms", "phone": PHONE, "token": code}).json()
     assert session["user"]["id"] == first["id"]
     assert "n" not in session["user"]["user_metadata"]

@@ -64,7 +64,7 @@ def world(api: Api, mailbox: Mailbox, browser: Browser, github: GitHub, auth_con
 
 def sign_up_by_phone(world: World, phone: str = ATTACKERS_PHONE) -> str:
     world.api.post("/signup", {"phone": phone, "password": ATTACKERS_PASSWORD})
-    code = world.mailbox.texts[-1].variables["Code"]
+    code = world.mailbox.sms[-1].variables["Code"]
     response = world.api.post("/verify", {"type": "sms", "phone": phone, "token": code})
     return str(response.json()["access_token"])
 
@@ -307,7 +307,7 @@ def test_linking_a_verified_address_takes_it_from_an_account_that_only_claims_it
 
 def sign_in_by_sms(world: World, path: str, body: dict[str, Any]) -> ApiResponse:
     assert world.api.post(path, {"phone": VICTIMS_PHONE, **body}).status_code == 200
-    code = [text for text in world.mailbox.texts if text.to == VICTIMS_PHONE][-1].variables["Code"]
+    code = [text for text in world.mailbox.sms if text.to == VICTIMS_PHONE][-1].variables["Code"]
     return world.api.post("/verify", {"type": "sms", "phone": VICTIMS_PHONE, "token": code})
 
 
@@ -330,7 +330,7 @@ def test_the_first_proof_withdraws_the_other_unconfirmed_identifier(world: World
     created = {"email": VICTIM, "phone": ATTACKERS_PHONE, "password": ATTACKERS_PASSWORD}
     admin_requests.expect_success(world.api, "POST", "/admin/users", created)
     assert world.api.post("/otp", {"phone": ATTACKERS_PHONE}).status_code == 200
-    code = world.mailbox.texts[-1].variables["Code"]
+    code = world.mailbox.sms[-1].variables["Code"]
     attacker = world.api.post("/verify", {"type": "sms", "phone": ATTACKERS_PHONE, "token": code}).json()
     assert (attacker["user"]["email"], attacker["user"]["new_email"]) == ("", VICTIM)
 

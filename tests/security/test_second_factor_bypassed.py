@@ -225,10 +225,10 @@ def test_change_that_began_before_the_factor_cannot_be_confirmed(
         confirmed = api.post("/verify", {"type": "email_change", "token_hash": secret["TokenHash"]})
         again = {"type": "email_change", "email": str(owner.user.email)}
     assert confirmed.json()["error_code"] == "otp_expired"
-    sent = len(mailbox.emails) + len(mailbox.texts)
+    sent = len(mailbox.emails) + len(mailbox.sms)
     backdate_rate_limits(timedelta(hours=1))
     assert api.post("/resend", again).status_code == 200
-    kinds = [str(message.kind) for message in mailbox.emails] + [str(message.kind) for message in mailbox.texts]
+    kinds = [str(message.type) for message in mailbox.emails] + [str(message.type) for message in mailbox.sms]
     changes = [kind for kind in kinds[sent:] if "change" in kind]
     assert not changes
     row = User.objects.get(id=owner.user.id)

@@ -127,7 +127,7 @@ def _max_length() -> int:
 
 
 @dataclass(slots=True)
-class _Cache:
+class ClaimsCache:
     """The claims of verified tokens by the SHA-256 of the token; it holds no token.
 
     Reading takes no lock, because single dictionary operations are atomic.
@@ -151,16 +151,16 @@ class _Cache:
             self.claims[digest] = claims
 
 
-_cache: _Cache | None = None
+claims_cache: ClaimsCache | None = None
 
 
-def _cache_of(keyset: signing_keys.KeySet) -> _Cache:
+def _cache_of(keyset: signing_keys.KeySet) -> ClaimsCache:
     # One cache per key set, replaced together with it. A thread that still uses the old keys writes into the old
     # cache, which is no longer read.
-    global _cache
-    cache = _cache
+    global claims_cache
+    cache = claims_cache
     if cache is None or cache.keyset is not keyset:
-        cache = _cache = _Cache(keyset)
+        cache = claims_cache = ClaimsCache(keyset)
     return cache
 
 

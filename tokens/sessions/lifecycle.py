@@ -89,29 +89,9 @@ def start_session(
         scopes=client_grant.scopes if client_grant else None,
         resource=client_grant.resource if client_grant else None,
     )
+    approving_session_id = client_grant.approving_session_id if client_grant else None
     with transaction.atomic(savepoint=False):
-        started = fetch_row(
-            _start_sql(),
-            {
-                "user_id": user.id,
-                "session_id": session_id,
-                "at": at,
-                "not_after": not_after,
-                "user_agent": caller.user_agent or None,
-                "ip": caller.address or None,
-                "key": encryption.encrypt(key, bound_to=session_id, always=True),
-                "claim_id": uuid4(),
-                "method": method,
-                "aal": record.aal,
-                "impersonator_id": record.impersonator_id,
-                "impersonator_session_id": record.impersonator_session_id,
-                "oauth_client_id": record.oauth_client_id,
-                "scopes": record.scopes,
-                "resource": record.resource,
-                "approving_session_id": client_grant.approving_session_id if client_grant else None,
-            },
-        )
-        if started is None:
+        if not _insert(record, key=key, method=method, approving_session_id=approving_session_id, caller=caller, at=at):
             if users.user_source.find_user(user.id) is None:
                 raise errors.UserNotFoundForToken
             raise errors.UserBanned
@@ -131,6 +111,31 @@ def start_session(
         ),
         refresh_token=refresh_tokens.encode(session_id=session_id, counter=0, key=crypto.base64url_decode(key)),
     )
+
+
+def _insert(
+    record: SessionRecord, *, key: str, method: str, approving_session_id: UUID | None, caller: Caller, at: datetime
+) -> bool:
+    """Store a session with its method; False if the user was banned or deleted."""
+    values = {
+        "user_id": record.user_id,
+        "session_id": record.id,
+        "at": at,
+        "not_after": record.not_after,
+        "user_agent": caller.user_agent or None,
+        "ip": caller.address or None,
+        "key": encryption.encrypt(key, bound_to=record.id, always=True),
+        "claim_id": uuid4(),
+        "method": method,
+        "aal": record.aal,
+        "impersonator_id": record.impersonator_id,
+        "impersonator_session_id": record.impersonator_session_id,
+        "oauth_client_id": record.oauth_client_id,
+        "scopes": record.scopes,
+        "resource": record.resource,
+        "approving_session_id": approving_session_id,
+    }
+    return fetch_row(_start_sql(), values) is not None
 
 
 def announce_session(caller: Caller) -> None:

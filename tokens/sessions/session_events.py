@@ -49,7 +49,7 @@ def record_end(user_id: UUID, session_ids: Sequence[UUID], *, reason: str) -> No
     """One event for all sessions that a request has ended. Joins the caller's transaction."""
     if not session_ids:
         return
-    data: dict[str, Any] = {"session_ids": [str(each) for each in session_ids[:_MAX_IDS]], "reason": reason}
+    data: dict[str, Any] = {"session_ids": [str(session_id) for session_id in session_ids[:_MAX_IDS]], "reason": reason}
     if len(session_ids) > _MAX_IDS:
         data["truncated"] = True
     events.record(

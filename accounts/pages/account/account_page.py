@@ -13,8 +13,8 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from accounts.mfa.code_form import CODE_ATTRIBUTES
-from accounts.pages.page import Page
+from accounts.pages.forms import SENT_CODE_ATTRIBUTES
+from accounts.pages.page import HostedPage
 from accounts.passwords import change_proofs
 from accounts.profile import reauthentication
 from authsvc.errors import ApiError
@@ -28,7 +28,7 @@ def format_day(time: str | None) -> str:
     return date_format(datetime.fromisoformat(time)) if time else ""
 
 
-class AccountPage(Page):
+class AccountPage(HostedPage):
     """A page of the signed-in user, with the navigation of the account."""
 
     template = "pages/account/form.html"
@@ -62,14 +62,6 @@ class NameForm(forms.Form):
     name = forms.CharField(label=_("Name"), max_length=100, widget=forms.TextInput(attrs={"autocomplete": "off"}))
 
 
-class CodeForm(forms.Form):
-    code = forms.CharField(
-        label=_("Code"),
-        max_length=255,
-        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
-    )
-
-
 class ProofForm(forms.Form):
     """A form with the fields for the proofs that the change needs."""
 
@@ -81,7 +73,7 @@ class ProofForm(forms.Form):
     nonce = forms.CharField(
         label=_("Code from the message"),
         max_length=255,
-        widget=forms.TextInput(attrs={**CODE_ATTRIBUTES, "inputmode": "numeric"}),
+        widget=forms.TextInput(attrs=SENT_CODE_ATTRIBUTES),
     )
 
     def __init__(self, data: Any = None, *, needs_password: bool, needs_nonce: bool, **options: Any) -> None:

@@ -11,7 +11,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import destinations
-from accounts.pages.account.account_page import CodeForm, ProofForm, ProofPage, without_separators
+from accounts.pages.account.account_page import ProofForm, ProofPage, without_separators
+from accounts.pages.forms import CodeForm
 from accounts.profile import profile
 from accounts.profile.profile import UserUpdateRequest
 from accounts.verification import redemption
@@ -26,14 +27,14 @@ _CONFIRM, _WITHDRAW = "confirm", "withdraw"
 """Values of the buttons that complete and withdraw a change."""
 
 
-class EmailForm(ProofForm):
+class NewEmailForm(ProofForm):
     email = forms.EmailField(
         label=_("New email address"), max_length=255, widget=forms.EmailInput(attrs={"autocomplete": "email"})
     )
     field_order = ("email",)
 
 
-class PhoneForm(ProofForm):
+class NewPhoneForm(ProofForm):
     phone = forms.CharField(
         label=_("New phone number"),
         help_text=_("With the country code, for example +49 170 1234567."),
@@ -46,7 +47,7 @@ class PhoneForm(ProofForm):
         return without_separators(self.cleaned_data["phone"])
 
 
-class ConfirmationForm(CodeForm):
+class ContactCodeForm(CodeForm):
     sent_to = forms.ChoiceField(label=_("The code was sent to"))
     field_order = ("sent_to", "code")
 
@@ -131,8 +132,8 @@ class ContactPage(ProofPage):
             return self.show_error(error)
         return self.done(_("The change is withdrawn."))
 
-    def _confirmation_form(self, data: Any = None) -> ConfirmationForm:
-        return ConfirmationForm(data, recipients=self._recipients(), is_phone=self.kind == "phone")
+    def _confirmation_form(self, data: Any = None) -> ContactCodeForm:
+        return ContactCodeForm(data, recipients=self._recipients(), is_phone=self.kind == "phone")
 
     def _pending(self, user: Any) -> str:
         return str(user.email_change if self.kind == "email" else user.phone_change)
@@ -156,7 +157,7 @@ class ContactPage(ProofPage):
 class EmailPage(ContactPage):
     title = _("Email address")
     button = _("Change email address")
-    proof_form = EmailForm
+    proof_form = NewEmailForm
     back = "pages:email"
     kind = "email"
     saved = _("Your email address is changed.")
@@ -176,7 +177,7 @@ class EmailPage(ContactPage):
 class PhonePage(ContactPage):
     title = _("Phone number")
     button = _("Change phone number")
-    proof_form = PhoneForm
+    proof_form = NewPhoneForm
     back = "pages:phone"
     kind = "phone"
     saved = _("Your phone number is changed.")

@@ -21,12 +21,12 @@ from accounts.models import FactorType
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import (
     AccountPage,
-    CodeForm,
     NameForm,
     QuestionPage,
     format_day,
     without_separators,
 )
+from accounts.pages.forms import CodeForm
 from accounts.users import queries
 from accounts.users.records import FactorRecord
 from authsvc import conf

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import AccountPage, ProofForm, ProofPage, without_separators
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from accounts.profile import errors, own_account, proofs
 from accounts.users.records import UserRecord
 from authsvc import conf
@@ -96,7 +96,7 @@ class DeletionPage(ProofPage):
         return self.redirect(reverse("pages:deleted"))
 
 
-class DeletedPage(Page):
+class DeletedPage(HostedPage):
     template = "pages/account/deleted.html"
     title = _("Your account is deleted")
     http_method_names = ["get", "head"]

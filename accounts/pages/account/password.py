@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.http import HttpResponse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import ProofForm, ProofPage
-from accounts.pages.forms import describe_password
+from accounts.pages.forms import NewPasswordForm
 from accounts.profile import profile, proofs
 from accounts.profile.profile import UserUpdateRequest
 from authsvc.api.throttling import Bucket
 from tokens.sessions import aal
 
 
-class PasswordForm(ProofForm):
-    password = forms.CharField(
-        label=_("New password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
-    )
+class PasswordChangeForm(ProofForm, NewPasswordForm):
     field_order = ("current_password", "password", "nonce")
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        describe_password(self.fields["password"])
 
 
 class PasswordPage(ProofPage):
     template = "pages/account/password.html"
     title = _("Password")
-    proof_form = PasswordForm
+    proof_form = PasswordChangeForm
     bucket = Bucket.USER
     back = "pages:password"
 
@@ -53,7 +45,7 @@ class PasswordPage(ProofPage):
             "is_managed": self.user.is_sso_user,
         }
 
-    def submit(self, form: PasswordForm) -> HttpResponse:
+    def submit(self, form: PasswordChangeForm) -> HttpResponse:
         values = form.cleaned_data
         request = UserUpdateRequest(
             password=values["password"],

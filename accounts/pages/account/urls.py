@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from accounts.pages.account import contacts, factors, identities, own_data, passkeys, password, profile, sessions
 from accounts.pages.account.overview import OverviewPage
-from accounts.pages.page import Page
+from accounts.pages.page import HostedPage
 from authsvc.api.views import slash_optional
 
-_PAGES: tuple[tuple[str, type[Page], str], ...] = (
+_PAGES: tuple[tuple[str, type[HostedPage], str], ...] = (
     ("account", OverviewPage, "account"),
     ("account/profile", profile.ProfilePage, "profile"),
     ("account/email", contacts.EmailPage, "email"),

@@ -80,7 +80,7 @@ def find_exact(text: str, *, audience: str) -> list[UUID]:
 
 def _matching_page(
     user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None
-) -> queries.Page:
+) -> queries.FoundUsers:
     if user_filter.is_exact:
         return queries.collect(user_filter, limit=limit, offset=offset, after=after)
     # Decided by the filter alone, so that all pages of a search show parts of the same set.
@@ -89,7 +89,7 @@ def _matching_page(
     if expected > queries.COLLECT_LIMIT:
         users = queries.scan(user_filter, limit=limit, offset=offset, after=after)
         if len(users) == limit:
-            return queries.Page(users, None if user_filter.count_exactly else max(expected, offset + limit))
+            return queries.FoundUsers(users, None if user_filter.count_exactly else max(expected, offset + limit))
     return queries.collect(user_filter, limit=limit, offset=offset, after=after, is_restricted=is_restricted)
 
 

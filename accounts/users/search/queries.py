@@ -75,7 +75,7 @@ class ListedUser(NamedTuple):
         return moment
 
 
-class Page(NamedTuple):
+class FoundUsers(NamedTuple):
     users: list[ListedUser]
     total: int | None
     """Number of users on all pages; None when it was not counted, or the page is empty."""
@@ -85,7 +85,7 @@ class Page(NamedTuple):
 
 def all_users(
     user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None, with_total: bool = False
-) -> Page:
+) -> FoundUsers:
     """A page of an audience, by age. One statement.
 
     With `with_total` it counts the users of the audience, unless the statistics call the table large.
@@ -110,19 +110,19 @@ def all_users(
         [*([user_filter.aud] if with_total else []), user_filter.aud, *values, *_offset_value(offset)],
     )
     if not read:
-        return Page([], None)
+        return FoundUsers([], None)
     counted, size = read[0][_WIDTH:]
-    return Page(_group(read), counted if counted is None or counted <= EXACT_COUNT_LIMIT else None, size)
+    return FoundUsers(_group(read), counted if counted is None or counted <= EXACT_COUNT_LIMIT else None, size)
 
 
 def collect(
     user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None, is_restricted: bool = False
-) -> Page:
+) -> FoundUsers:
     """A page of the matching users with their number: collects all matches, then sorts them. One statement.
 
     With `is_restricted` a large table is not read as a whole; see `is_too_expensive`.
     """
-    match, values = _restricted_match(user_filter) if is_restricted else _match(user_filter)
+    match, values = restricted_match_sql(user_filter) if is_restricted else match_sql(user_filter)
     begin, begin_values = _begins_after("m", user_filter, after)
     sql = f"""
         WITH matches AS MATERIALIZED ({match}),
@@ -135,7 +135,7 @@ def collect(
     """
     read = fetch_rows(sql, [*values, *begin_values, *_offset_value(offset)])
     # An empty page is one row without a user.
-    return Page(_group(row for row in read if row[_ID] is not None), int(read[0][_WIDTH]))
+    return FoundUsers(_group(row for row in read if row[_ID] is not None), int(read[0][_WIDTH]))
 
 
 def scan(user_filter: UserFilter, *, limit: int, offset: int = 0, after: Cursor | None = None) -> list[ListedUser]:
@@ -163,13 +163,13 @@ def estimate_audience(aud: str, _statistics: float) -> int:
 
 def estimate(user_filter: UserFilter) -> int:
     """The number of users that the planner expects to match."""
-    match, values = _match(user_filter)
+    match, values = match_sql(user_filter)
     return db.explain(match, values).rows
 
 
 def count(user_filter: UserFilter, *, limit: int | None = None) -> int:
     """The number of users that match, at most `limit`."""
-    match, values = _match(user_filter)
+    match, values = match_sql(user_filter)
     bound = "" if limit is None else f" LIMIT {limit:d}"
     row = fetch_row(f"SELECT count(*) FROM ({match}{bound}) c", values)
     return int(row[0]) if row else 0
@@ -195,7 +195,7 @@ def indexes_all_letters() -> bool:
     return bool(row and row[0])
 
 
-def _match(user_filter: UserFilter) -> Condition:
+def match_sql(user_filter: UserFilter) -> Condition:
     """The query for id and age of the users that match, and its values."""
     conditions = ["u.aud = %s"]
     values: list[Any] = [user_filter.aud]
@@ -220,7 +220,7 @@ def _match(user_filter: UserFilter) -> Condition:
     return sql, [user_filter.email, *values, user_filter.email, user_filter.email, *values]
 
 
-def _restricted_match(user_filter: UserFilter) -> Condition:
+def restricted_match_sql(user_filter: UserFilter) -> Condition:
     """The query for matches among the newest users, and for all whose address or name begins with the text."""
     fits, values = _matches_text("w", user_filter)
     sql = (

@@ -34,7 +34,7 @@ _UNFINISHED = "enrolment"
 """Name of the cookie's value with the ID of the factor whose enrolment the operator has begun."""
 
 
-class CodeForm(forms.Form):
+class AppCodeForm(forms.Form):
     code = forms.CharField(
         label="Code of the app",
         max_length=20,
@@ -65,7 +65,7 @@ def verify_app(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     totp = enrolment.unfinished_totp(user, factor_id)
     if totp is None:
         return HttpResponseRedirect(reverse("admin:account_app"))
-    form, error = CodeForm(request.POST if request.method == "POST" else None), None
+    form, error = AppCodeForm(request.POST if request.method == "POST" else None), None
     if request.method == "POST" and form.is_valid():
         try:
             throttling.check(Bucket.FACTOR_VERIFY, request)

@@ -17,7 +17,7 @@ from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of
 from authsvc.console.account.account_view import render_form, to_account
-from authsvc.console.sign_in.new_password_form import NewPasswordForm
+from authsvc.console.sign_in.new_password_form import RepeatedPasswordForm
 from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
@@ -25,7 +25,7 @@ _TITLE = "Change password"
 _TEXT = "All other sessions of your account end."
 
 
-class ChangePasswordForm(NewPasswordForm):
+class ChangePasswordForm(RepeatedPasswordForm):
     current_password = forms.CharField(
         label="Current password",
         strip=False,

@@ -27,7 +27,7 @@ from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console import pages
 from authsvc.console.sign_in import console_session
-from authsvc.console.sign_in.new_password_form import NewPasswordForm
+from authsvc.console.sign_in.new_password_form import RepeatedPasswordForm
 from authsvc.errors import ApiError
 from tokens.sessions import refresh_tokens
 
@@ -119,7 +119,7 @@ def set_password(request: HttpRequest) -> HttpResponse:
         own_path = urlencode({"next": reverse("admin:new_password")})
         return HttpResponseRedirect(f"{reverse(step)}?{own_path}" if step else reverse("admin:index"))
     user = get_user_record(current)
-    form = NewPasswordForm(request.POST if request.method == "POST" else None)
+    form = RepeatedPasswordForm(request.POST if request.method == "POST" else None)
     status = 200
     if request.method == "POST":
         status = 400

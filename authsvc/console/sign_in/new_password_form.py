@@ -9,7 +9,7 @@ from django import forms
 from accounts.passwords import policy
 
 
-class NewPasswordForm(forms.Form):
+class RepeatedPasswordForm(forms.Form):
     password = forms.CharField(
         label="New password", strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from accounts.mfa import challenges, code_form, key_form, recovery_codes, verification
-from accounts.mfa.code_form import CodeForm
+from accounts.mfa.code_form import FactorCodeForm
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users.queries import get_user_record
@@ -38,7 +38,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
     if not browser_sessions.needs_second_factor(current):
         return HttpResponseRedirect(pages.next_url(request))
     user = get_user_record(current)
-    form = CodeForm(choices=code_form.choices(user))
+    form = FactorCodeForm(choices=code_form.choices(user))
     if request.method != "POST":
         return _page(request, user, form)
     key = key_form.first_key(user)
@@ -57,7 +57,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
             caller, at = page_caller_of(request), timezone.now()
             verification.verify(current, user, UUID(key.id), response, caller=caller, at=at)
         else:
-            form = CodeForm(request.POST, choices=code_form.choices(user))
+            form = FactorCodeForm(request.POST, choices=code_form.choices(user))
             if not form.is_valid():
                 return _page(request, user, form, status=400)
             _verify(request, current, user, choice=form.cleaned_data["factor"], code=form.cleaned_data["code"])
@@ -96,17 +96,17 @@ def _send_sms(request: HttpRequest, current: SignedInUser, user: UserRecord) -> 
     phones = code_form.phones(user)
     candidates = [phone for phone in phones if phone.id == request.POST.get("factor")] or phones
     if not candidates:
-        return _page(request, user, CodeForm(choices=code_form.choices(user)), status=400)
+        return _page(request, user, FactorCodeForm(choices=code_form.choices(user)), status=400)
     challenge = challenges.create(current, user, UUID(candidates[0].id), caller=caller_of(request), at=timezone.now())
     console_session.set_value(request, _CHALLENGE, str(challenge.id))
-    form = CodeForm(choices=code_form.choices(user), initial={"factor": candidates[0].id})
+    form = FactorCodeForm(choices=code_form.choices(user), initial={"factor": candidates[0].id})
     return _page(request, user, form, sent_to=code_form.factor_name(candidates[0]))
 
 
 def _page(
     request: HttpRequest,
     user: UserRecord,
-    form: CodeForm,
+    form: FactorCodeForm,
     *,
     status: int = 200,
     problem: str = "",

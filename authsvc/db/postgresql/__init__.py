@@ -62,7 +62,7 @@ def servers_of(entry: Mapping[str, Any]) -> list[Server]:
     host, port = entry["HOST"], entry["PORT"]
     if "," not in host or host.startswith(embedded.SCHEME) or "hostaddr" in entry["OPTIONS"]:
         return [(host, port)]
-    hosts, ports = host.split(","), [each or _DEFAULT_PORT for each in port.split(",")]
+    hosts, ports = host.split(","), [item or _DEFAULT_PORT for item in port.split(",")]
     return list(zip(hosts, ports if len(ports) == len(hosts) else ports[:1] * len(hosts), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""`manage.py preview_mail KIND` prints an email with sample values, or saves it to the development inbox."""
+"""`manage.py preview_mail TYPE` prints an email with sample values, or saves it to the development inbox."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mailer.inbox import previews, storage
 RECIPIENT = "preview@example.com"
 
 
-def _kind(text: str) -> str:
-    """The kind as it is written in EMAIL_KINDS; `magic-link` and `MAGIC_LINK` are the same."""
+def _type_name(text: str) -> str:
+    """The type as it is written in EMAIL_TYPES; `magic-link` and `MAGIC_LINK` are the same."""
     name = text.replace("-", "_").lower()
-    return next((kind for kind in previews.EMAIL_KINDS if kind.lower() == name), text)
+    return next((type for type in previews.EMAIL_TYPES if type.lower() == name), text)
 
 
 class Command(BaseCommand):
@@ -23,18 +23,18 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        kinds = previews.EMAIL_KINDS
-        parser.add_argument("kind", metavar="KIND", type=_kind, choices=kinds, help=", ".join(kinds))
+        types = previews.EMAIL_TYPES
+        parser.add_argument("type", metavar="TYPE", type=_type_name, choices=types, help=", ".join(types))
         parser.add_argument("--language", default="", help="language of the email, such as de")
         parser.add_argument("--text", action="store_true", help="print the plain text instead of the HTML")
         parser.add_argument("--to-inbox", action="store_true", help="save it to the development inbox instead")
 
-    def handle(self, *, kind: str, language: str, text: bool, to_inbox: bool, **_: Any) -> None:
+    def handle(self, *, type: str, language: str, text: bool, to_inbox: bool, **_: Any) -> None:
         if to_inbox and not conf.current().mailer.dev_inbox_enabled:
             raise CommandError("the inbox is disabled: set AUTH_MAILER_DEV_INBOX_ENABLED=true")
         if language and language not in languages.offered():
             raise CommandError(f"{language} is not offered; the languages are {', '.join(languages.offered())}")
-        preview = previews.render_preview(kind, language)
+        preview = previews.render_preview(type, language)
         if preview.problem:
             self.stderr.write(preview.problem)
         if to_inbox:

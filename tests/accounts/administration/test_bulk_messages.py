@@ -123,7 +123,7 @@ def test_a_bulk_message_is_sent_by_a_job_with_its_quota_and_after_all_others(
 
     run_jobs()
     [email] = mailbox.emails
-    assert (email.kind, email.to, email.is_bulk) == ("recovery", "ada@example.com", True)
+    assert (email.type, email.to, email.is_bulk) == ("recovery", "ada@example.com", True)
     assert email.variables["ConfirmationURL"].startswith("https://auth.example.com/verify?token=")
     assert [priority for priority, _, _ in queued("mailer.deliver")] == [jobs.BULK_PRIORITY]
     # Sign-in codes, and periodic work, come first; delivery comes before the creation of further messages.
@@ -140,9 +140,9 @@ def test_a_bulk_message_is_sent_by_a_job_with_its_quota_and_after_all_others(
 @pytest.mark.django_db
 def test_other_messages_are_delivered_first(mailbox: Mailbox) -> None:
     for is_bulk in (True, False):
-        messaging.send(messaging.Email(kind=messaging.EmailKind.INVITE, to="a@b.c", variables={}, is_bulk=is_bulk))
+        messaging.send(messaging.Email(type=messaging.EmailType.INVITE, to="a@b.c", variables={}, is_bulk=is_bulk))
         messaging.send(
-            messaging.Sms(kind=messaging.SmsKind.FACTOR, to="49", channel="sms", variables={}, is_bulk=is_bulk)
+            messaging.Sms(type=messaging.SmsType.FACTOR, to="49", channel="sms", variables={}, is_bulk=is_bulk)
         )
     assert [priority for priority, _, _ in queued("mailer.deliver")] == [-10, -10, 0, 0]
     ((fetched,),) = sql.fetch_rows("SELECT (procrastinate_fetch_job_v2('{default}', NULL)).priority", ())
@@ -237,7 +237,7 @@ def test_the_cost_counts_channels_and_the_time_of_the_last_message(operator: Use
     factories.make_user()
     at = timezone.now()
     cost = estimate(BulkMessage.CONFIRMATION, User.objects.exclude(pk=operator.pk), at=at)
-    assert (cost.emails, cost.texts, cost.skipped) == (3, 3, {errors.NothingToConfirm.message: 1})
+    assert (cost.emails, cost.sms, cost.skipped) == (3, 3, {errors.NothingToConfirm.message: 1})
     assert (cost.left, cost.last_at) == (2, at + timedelta(hours=2))
     empty = estimate(BulkMessage.MAGIC_LINK, User.objects.none())
     assert (empty.recipients, empty.last_at) == (0, None)

@@ -48,7 +48,7 @@ def test_user_is_created(api: Api, mailbox: Mailbox) -> None:
     assert identity["last_sign_in_at"] == made["created_at"]
     assert UUID(made["id"]).version == 4
     assert expect_success(api, "GET", f"/admin/users/{made['id']}") == made
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     (entry,) = audit_payloads()
     changes = entry["traits"].pop("changes")
     assert changes["email"] == {"old": None, "new": EMAIL}

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import Factor, Identity, User
 from accounts.users import account_creation
 from authsvc import messaging
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from mailer.models import Attempt
 from tests.accounts.administration.admin_requests import ask, can_sign_in, expect_success
 from tests.conftest import Api
@@ -53,7 +53,7 @@ def make_full_account() -> User:
     make_flow(user)
     FlowState.objects.create(provider_type="google", authentication_method="oauth", linking_target_id=user.id)
     with transaction.atomic():
-        messaging.send(Email(kind=EmailKind.RECOVERY, to=EMAIL, variables={"Token": "123456"}, user_id=user.id))
+        messaging.send(Email(type=EmailType.RECOVERY, to=EMAIL, variables={"Token": "123456"}, user_id=user.id))
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )

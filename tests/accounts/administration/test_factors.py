@@ -132,9 +132,7 @@ def test_pending_code_of_previous_phone_is_invalid(
     owner = make_owner(factor_type="phone", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
     expect_success(api, "PUT", path(owner.user, owner.factor), body)
-    response = factor_requests.verify(
-        api, owner.token, owner.factor.id, challenge_id, mailbox.texts[0].variables["Code"]
-    )
+    response = factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, mailbox.sms[0].variables["Code"])
     if is_refused:
         assert_error(response, 422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
     assert Session.objects.get().aal == ("aal1" if is_refused else "aal2")

@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import Rate
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, audit_payloads, table_contents
@@ -86,8 +86,8 @@ def test_response_contains_link_parts_and_only_invitation_is_mailed(
     (token,) = OneTimeToken.objects.all()
     assert token.token_type == kind_of_token
     assert token.relates_to == (NEW_EMAIL if type == "email_change_new" else EMAIL)
-    mails = [(mail.kind, mail.variables["ConfirmationURL"], mail.variables["Token"]) for mail in mailbox.emails]
-    assert mails == ([(EmailKind.INVITE, shown["action_link"], shown["email_otp"])] if type == "invite" else [])
+    mails = [(mail.type, mail.variables["ConfirmationURL"], mail.variables["Token"]) for mail in mailbox.emails]
+    assert mails == ([(EmailType.INVITE, shown["action_link"], shown["email_otp"])] if type == "invite" else [])
 
 
 def test_response_is_user_with_five_more_members(api: Api, admin: str) -> None:

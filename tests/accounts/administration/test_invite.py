@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.passwords import hashing
 from authsvc import messaging
 from authsvc.conf import Rate
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer.models import Message
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, make_session, make_user
@@ -48,7 +48,7 @@ def link_of(mailbox: Mailbox) -> str:
 
 
 def invited_by_mail(mailbox: Mailbox) -> list[str]:
-    return [mail.to for mail in mailbox.emails if mail.kind is EmailKind.INVITE]
+    return [mail.to for mail in mailbox.emails if mail.type is EmailType.INVITE]
 
 
 def test_new_address_gets_account_without_password_and_one_email(api: Api, admin: str, mailbox: Mailbox) -> None:
@@ -247,7 +247,7 @@ def test_invitation_ignores_email_interval(api: Api, admin: str, mailbox: Mailbo
         assert invite(api, admin).status_code == 200
     assert api.post("/signup", {"email": EMAIL, "password": OTHER_PASSWORD}).status_code == 200
     assert invite(api, admin).status_code == 200
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.INVITE] * 3
+    assert [mail.type for mail in mailbox.emails] == [EmailType.INVITE] * 3
 
 
 def test_the_target_is_the_permitted_one_of_the_query(

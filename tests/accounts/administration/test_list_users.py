@@ -574,7 +574,7 @@ def test_page_is_read_from_index_without_sort() -> None:
 def test_exact_conditions_are_answered_from_an_index(condition: str, indexes: tuple[str, ...]) -> None:
     _thousands(12_000)
     user_filter = filters.parse(QueryDict(condition), aud="authenticated")
-    sql, values = queries._match(user_filter)
+    sql, values = queries.match_sql(user_filter)
     rows = db.fetch_rows(f"EXPLAIN {sql}", values)
     plan = "\n".join(line for (line,) in rows)
     assert any(index in plan for index in indexes)

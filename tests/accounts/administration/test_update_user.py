@@ -95,7 +95,7 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     }
     assert {each["id"] for each in shown["identities"]} == {str(user.id)}
     assert shown == expect_success(api, "GET", path(user))
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     (entry,) = audit_payloads()
     recorded = entry["traits"].pop("changes")
     assert recorded["email"] == {"old": user.email, "new": "new@example.com"}

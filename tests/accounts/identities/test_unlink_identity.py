@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Identity, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_user
@@ -143,8 +143,8 @@ def test_an_identity_with_another_address_leaves_the_accounts_unchanged(
     assert audit_trail() == [("identity_unlinked", about)]
     assert audit_payloads()[0]["log_type"] == "user"
     assert Session.objects.filter(id=ada.session.id).exists()
-    assert [(mail.kind, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
-        (EmailKind.IDENTITY_UNLINKED, EMAIL, "google")
+    assert [(mail.type, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
+        (EmailType.IDENTITY_UNLINKED, EMAIL, "google")
     ]
 
 

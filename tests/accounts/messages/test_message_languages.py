@@ -62,7 +62,7 @@ def test_the_language_of_a_code_by_sms(
     auth_config(mailer={"dev_inbox_enabled": True}, signup={"phone_enabled": True})
     make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now(), data=data)
     assert api.post("/otp", {"phone": PHONE}, headers={"Accept-Language": header}).status_code == 200
-    assert [text.language for text in mailbox.texts] == [language]
+    assert [text.language for text in mailbox.sms] == [language]
 
 
 @pytest.mark.parametrize(("data", "language"), [({}, "en"), ({"locale": "de"}, "de")])

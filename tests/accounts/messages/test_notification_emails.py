@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from authsvc.conf import AuthConfig
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import backdate_rate_limits
@@ -22,14 +22,14 @@ ChangeConfig = Callable[..., AuthConfig]
 EMAIL = "user@example.com"
 VARIABLES = {"SiteURL", "Email", "ConfirmationURL", "Token", "TokenHash", "RedirectTo", "Data"}
 # Request → kind of email, type in its link, purpose under which its path is configured.
-JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailKind, str, str]] = {
+JOURNEYS: dict[str, tuple[dict[str, Any], bool | None, EmailType, str, str]] = {
     "/signup": (
-        {"email": EMAIL, "password": PASSWORD, "data": {"a": [1]}}, None, EmailKind.CONFIRMATION, "signup", "c",
+        {"email": EMAIL, "password": PASSWORD, "data": {"a": [1]}}, None, EmailType.CONFIRMATION, "signup", "c",
     ),
-    "/resend": ({"email": EMAIL, "type": "signup"}, False, EmailKind.CONFIRMATION, "signup", "c"),
-    "/otp": ({"email": EMAIL}, True, EmailKind.MAGIC_LINK, "magiclink", "r"),
-    "/magiclink": ({"email": EMAIL}, True, EmailKind.MAGIC_LINK, "magiclink", "r"),
-    "/recover": ({"email": EMAIL}, True, EmailKind.RECOVERY, "recovery", "r"),
+    "/resend": ({"email": EMAIL, "type": "signup"}, False, EmailType.CONFIRMATION, "signup", "c"),
+    "/otp": ({"email": EMAIL}, True, EmailType.MAGIC_LINK, "magiclink", "r"),
+    "/magiclink": ({"email": EMAIL}, True, EmailType.MAGIC_LINK, "magiclink", "r"),
+    "/recover": ({"email": EMAIL}, True, EmailType.RECOVERY, "recovery", "r"),
 }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_an_email_has_exactly_the_variables_of_its_kind(api: Api, mailbox: Mailb
     _, _, kind, link_type, _ = JOURNEYS[path]
     mail = mail_of(api, mailbox, path)
     variables = mail.variables
-    assert (mail.kind, mail.to) == (kind, EMAIL)
+    assert (mail.type, mail.to) == (kind, EMAIL)
     assert set(variables) == VARIABLES
     assert (variables["SiteURL"], variables["Email"]) == ("http://localhost:3000", EMAIL)
     assert variables["RedirectTo"] == "http://localhost:3000"

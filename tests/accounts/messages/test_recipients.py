@@ -16,7 +16,7 @@ from accounts import errors
 from accounts.messages import mail_hosts, recipients
 from authsvc.conf import AuthConfig, Rate
 from authsvc.errors import UnexpectedFailure
-from authsvc.messaging import EmailKind, Sender
+from authsvc.messaging import EmailType, Sender
 from authsvc.models import RateLimit
 from tests.conftest import Api, Mailbox
 from tests.factories import PASSWORD, make_user
@@ -49,8 +49,8 @@ def service(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
         yield peer
 
 
-def validate(address: str, kind: EmailKind = EmailKind.CONFIRMATION) -> None:
-    recipients.validate_address(address, kind=kind)
+def validate(address: str, kind: EmailType = EmailType.CONFIRMATION) -> None:
+    recipients.validate_address(address, type=kind)
 
 
 def is_accepted(address: str) -> bool:
@@ -243,15 +243,15 @@ def test_email_to_blocked_exchanger_is_rejected(names: FakeDns, auth_config: Cha
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (EmailKind.CONFIRMATION, "Error sending confirmation email"),
-        (EmailKind.INVITE, "Error sending invite email"),
-        (EmailKind.RECOVERY, "Error sending recovery email"),
-        (EmailKind.MAGIC_LINK, "Error sending magic link email"),
-        (EmailKind.EMAIL_CHANGE, "Error sending email change email"),
-        (EmailKind.REAUTHENTICATION, "Error sending reauthentication email"),
+        (EmailType.CONFIRMATION, "Error sending confirmation email"),
+        (EmailType.INVITE, "Error sending invite email"),
+        (EmailType.RECOVERY, "Error sending recovery email"),
+        (EmailType.MAGIC_LINK, "Error sending magic link email"),
+        (EmailType.EMAIL_CHANGE, "Error sending email change email"),
+        (EmailType.REAUTHENTICATION, "Error sending reauthentication email"),
     ],
 )
-def test_error_names_kind_of_email(names: FakeDns, auth_config: ChangeConfig, kind: EmailKind, text: str) -> None:
+def test_error_names_kind_of_email(names: FakeDns, auth_config: ChangeConfig, kind: EmailType, text: str) -> None:
     auth_config(recipients={"blocked_exchangers": frozenset({"mx1.shop.net"})})
     with pytest.raises(UnexpectedFailure) as refusal:
         validate(EMAIL, kind)
@@ -538,6 +538,6 @@ def test_interval_is_checked_before_recipient(api: Api, auth_config: ChangeConfi
 def test_two_recipients_use_quota_once(auth_config: ChangeConfig, service: HttpPeer) -> None:
     auth_config(limits={"email_sent": Rate(events=5)})
     sender = Sender(("192.0.2.1",))
-    recipients.reserve_email("new@shop.net", "old@shop.net", kind=EmailKind.EMAIL_CHANGE, sender=sender)
+    recipients.reserve_email("new@shop.net", "old@shop.net", type=EmailType.EMAIL_CHANGE, sender=sender)
     assert RateLimit.objects.get(bucket="email_sent").tokens == 4
     assert [received.json()["email"] for received in service.received] == ["new@shop.net", "old@shop.net"]

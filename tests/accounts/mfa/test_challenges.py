@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
 from authsvc.conf import Secret, Twilio
-from authsvc.messaging import SmsKind
+from authsvc.messaging import SmsType
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, Owner, make_owner
@@ -60,7 +60,7 @@ def test_totp_challenge_sends_no_message(api: Api, mailbox: Mailbox, status: str
     assert before <= challenge.created_at <= timezone.now()
     assert (challenge.ip_address, challenge.verified_at, challenge.otp_code) == ("203.0.113.7", None, "")
     assert Factor.objects.get().last_challenged_at == challenge.created_at
-    assert not mailbox.texts
+    assert not mailbox.sms
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["actor_id"]) == ("challenge_created", str(owner.user.id))
     assert entry["traits"] == {"factor_id": str(owner.factor.id), "factor_status": status}
@@ -123,8 +123,8 @@ def test_phone_challenge_sends_sms_code(api: Api, mailbox: Mailbox, mobile: Owne
     shown = read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {"channel": channel}))
     challenge = FactorChallenge.objects.get()
     assert (shown["id"], shown["type"]) == (str(challenge.id), "phone")
-    (text,) = mailbox.texts
-    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.FACTOR, PHONE, channel or "sms", mobile.user.id)
+    (text,) = mailbox.sms
+    assert (text.type, text.to, text.channel, text.user_id) == (SmsType.FACTOR, PHONE, channel or "sms", mobile.user.id)
     stored = challenge.otp_code or ""
     assert encryption.key_id(stored) == encryption.DERIVED_KEY_ID
     assert text.variables == {"Code": encryption.decrypt(stored, bound_to=challenge.id)}
@@ -138,7 +138,7 @@ def test_the_length_of_the_code_is_a_setting(
 ) -> None:
     auth_config(mfa={"phone_otp_length": 9})
     read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    assert len(mailbox.texts[0].variables["Code"]) == 9
+    assert len(mailbox.sms[0].variables["Code"]) == 9
 
 
 def test_code_is_encrypted_with_column_encryption(
@@ -149,7 +149,7 @@ def test_code_is_encrypted_with_column_encryption(
                           "decryption_keys": {"k1": key}})  # fmt: skip
     challenge_id = factor_requests.challenged(api, mobile.token, mobile.factor.id, {})
     challenge = FactorChallenge.objects.get()
-    code = mailbox.texts[0].variables["Code"]
+    code = mailbox.sms[0].variables["Code"]
     assert code not in (challenge.otp_code or "")
     assert encryption.decrypt(challenge.otp_code or "", bound_to=challenge.id) == code
     read_success(factor_requests.verify(api, mobile.token, mobile.factor.id, challenge_id, code))
@@ -164,7 +164,7 @@ def test_phone_challenges_have_minimum_interval(api: Api, mailbox: Mailbox, mobi
         "over_sms_send_rate_limit",
         "For security purposes, you can only request this after 59 seconds.",
     )
-    assert len(mailbox.texts) == FactorChallenge.objects.count() == 1
+    assert len(mailbox.sms) == FactorChallenge.objects.count() == 1
     backdate_rate_limits(timedelta(seconds=61))
     read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
 
@@ -176,7 +176,7 @@ def test_interval_applies_after_new_enrolment_of_phone(api: Api, mailbox: Mailbo
     again = read_success(factor_requests.enroll(api, mobile.token, factor_type="phone", phone=written))["id"]
     response = factor_requests.challenge(api, mobile.token, again, {})
     assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
     backdate_rate_limits(timedelta(seconds=61))
     read_success(factor_requests.challenge(api, mobile.token, again, {}))
 
@@ -192,7 +192,7 @@ def test_interval_applies_per_phone(api: Api, mailbox: Mailbox, mobile: Owner) -
     assert (response.status_code, response.json()["error_code"]) == (429, "over_sms_send_rate_limit")
     backdate_rate_limits(timedelta(seconds=61))
     read_success(factor_requests.challenge(api, stranger.token, stranger.factor.id, {}))
-    assert [text.to for text in mailbox.texts] == [PHONE, "15557654321", PHONE]
+    assert [text.to for text in mailbox.sms] == [PHONE, "15557654321", PHONE]
 
 
 def test_rejected_challenge_starts_no_interval(
@@ -203,7 +203,7 @@ def test_rejected_challenge_starts_no_interval(
     assert factor_requests.challenge(api, mobile.token, mobile.factor.id, {}).status_code == 500
     auth_config(sms={"provider": "twilio"})
     read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 def test_test_codes_do_not_apply_to_factors(
@@ -211,7 +211,7 @@ def test_test_codes_do_not_apply_to_factors(
 ) -> None:
     auth_config(sms={"test_codes": {PHONE: "000000"}})
     read_success(factor_requests.challenge(api, mobile.token, mobile.factor.id, {}))
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 def test_sms_quota_applies_to_factors(api: Api, auth_config: ChangeConfig, mailbox: Mailbox, mobile: Owner) -> None:
@@ -219,7 +219,7 @@ def test_sms_quota_applies_to_factors(api: Api, auth_config: ChangeConfig, mailb
     auth_config(limits={"sms_sent": type(config.limits.sms_sent)(events=0)})
     response = factor_requests.challenge(api, mobile.token, mobile.factor.id, {})
     assert_error(response, 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_phone_challenge_requires_gateway(api: Api, auth_config: ChangeConfig, mobile: Owner) -> None:

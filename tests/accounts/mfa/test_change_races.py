@@ -191,7 +191,7 @@ def test_sms_code_is_rejected_after_concurrent_phone_change(
     auth_config(mfa={"phone_verify_enabled": True}, sms={"provider": "twilio", "twilio": twilio})
     owner = make_owner(factor_type="phone", phone=factor_requests.PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-    code = mailbox.texts[0].variables["Code"]
+    code = mailbox.sms[0].variables["Code"]
     response = respond_after(
         owner.user,
         lambda: factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code),

@@ -207,7 +207,7 @@ def test_concurrent_phone_challenges_send_one_sms(api: Api, mailbox: Mailbox) ->
     owner = make_owner(factor_type="phone", phone=PHONE)
     responses = run_concurrently(*[lambda: factor_requests.challenge(api, owner.token, owner.factor.id, {})] * 8)
     assert status_counts(responses) == {200: 1, 429: 7}
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 def test_concurrent_uses_of_recovery_code_succeed_once(api: Api) -> None:

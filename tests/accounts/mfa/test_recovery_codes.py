@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode
 from authsvc.conf import Secret, Twilio
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, Owner, make_owner
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
@@ -90,7 +90,7 @@ def test_code_steps_up_session(api: Api, mailbox: Mailbox) -> None:
     assert remaining(api, shown["access_token"]) == 9
     assert audit_trail()[-1] == ("recovery_code_used", {"remaining": 9})
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.variables["Remaining"]) == (EmailKind.RECOVERY_CODE_USED, owner.user.email, "9")
+    assert (mail.type, mail.to, mail.variables["Remaining"]) == (EmailType.RECOVERY_CODE_USED, owner.user.email, "9")
     # The session can now replace the lost factor.
     read_success(factor_requests.unenroll(api, shown["access_token"], owner.factor.id))
     read_success(factor_requests.enroll(api, shown["access_token"], friendly_name="new phone"))
@@ -205,7 +205,7 @@ def test_codes_of_removed_factors_are_deleted_by_next_first_factor(
     # Not as long as there is no factor at all, either.
     assert_error(use(api, owner.token, code), *INVALID)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-    proof = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+    proof = mailbox.sms[-1].variables["Code"] if mailbox.sms else factor_requests.code()
     read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, proof))
     assert not RecoveryCode.objects.exists()
 

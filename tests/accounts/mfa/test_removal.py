@@ -13,7 +13,7 @@ from accounts.models import Factor, FactorChallenge, RecoveryCode
 from authsvc import audit
 from authsvc.caller import Caller
 from authsvc.errors import ApiError
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import make_owner
@@ -47,8 +47,8 @@ def test_removal_of_a_factor_lowers_its_sessions(api: Api, mailbox: Mailbox) -> 
         "factor_id": str(owner.factor.id), "factor_status": "verified", "session_id": str(session.id),
     }  # fmt: skip
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.variables["FactorType"]) == (
-        EmailKind.FACTOR_UNENROLLED, owner.user.email, "totp",
+    assert (mail.type, mail.to, mail.variables["FactorType"]) == (
+        EmailType.FACTOR_UNENROLLED, owner.user.email, "totp",
     )  # fmt: skip
     lowered = read_success(refresh(api, raised["refresh_token"]))
     assert read_claims(lowered["access_token"])["aal"] == "aal1"
@@ -101,7 +101,7 @@ def test_unverified_factor_can_be_removed_at_aal1(api: Api, mailbox: Mailbox) ->
     assert audit_trail()[-1][1] == {
         "factor_id": str(owner.factor.id), "factor_status": "unverified", "session_id": str(owner.session.id),
     }  # fmt: skip
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.FACTOR_UNENROLLED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.FACTOR_UNENROLLED]
 
 
 def test_factor_of_other_user_is_not_found(api: Api) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts.models import Factor, FactorChallenge
 from accounts.users.queries import AccountUsers
 from authsvc.conf import Secret, Twilio
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner, make_owner
@@ -248,10 +248,10 @@ def test_only_the_first_verification_sends_an_email(api: Api, mailbox: Mailbox, 
     for _ in range(2):
         backdate_rate_limits(timedelta(minutes=2))
         challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-        code = mailbox.texts[-1].variables["Code"] if mailbox.texts else factor_requests.code()
+        code = mailbox.sms[-1].variables["Code"] if mailbox.sms else factor_requests.code()
         read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.FACTOR_ENROLLED, owner.user.email, owner.user.id)
+    assert (mail.type, mail.to, mail.user_id) == (EmailType.FACTOR_ENROLLED, owner.user.email, owner.user.id)
     assert mail.variables["FactorType"] == factor_type
 
 
@@ -488,7 +488,7 @@ def test_limit_of_wrong_codes_can_be_disabled(api: Api, auth_config: ChangeConfi
 def test_sms_code_verifies_phone_factor(api: Api, mailbox: Mailbox) -> None:
     owner = make_owner(factor_type="phone", status="unverified", phone=PHONE)
     challenge_id = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-    code = mailbox.texts[0].variables["Code"]
+    code = mailbox.sms[0].variables["Code"]
     for wrong in (code + "0", f" {code}", code[:5]):
         assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, wrong), *WRONG_PHONE)
     shown = read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))
@@ -544,7 +544,7 @@ def test_sms_code_is_encrypted_at_wrong_attempt(api: Api, auth_config: ChangeCon
     auth_config(database=ENCRYPTED)
     assert_error(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, "x"), *WRONG_PHONE)
     stored = FactorChallenge.objects.get().otp_code or ""
-    code = mailbox.texts[0].variables["Code"]
+    code = mailbox.sms[0].variables["Code"]
     assert code not in stored
     assert encryption.decrypt(stored, bound_to=FactorChallenge.objects.get().id) == code
     read_success(factor_requests.verify(api, owner.token, owner.factor.id, challenge_id, code))

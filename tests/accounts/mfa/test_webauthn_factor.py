@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge, Passkey
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.administration import admin_requests
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import NIL, Owner, make_owner
@@ -226,7 +226,7 @@ def test_new_key_steps_up_session_and_is_stored(api: Api, mailbox: Mailbox, auth
     assert not FactorChallenge.objects.exists()
     traits = {"factor_id": str(factor.id), "challenge_id": challenge["id"], "factor_type": "webauthn"}
     assert audit_trail() == [("verification_attempted", traits)]
-    assert [email.kind for email in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
+    assert [email.type for email in mailbox.emails] == [EmailType.FACTOR_ENROLLED]
 
 
 def test_known_key_steps_up_session(api: Api) -> None:

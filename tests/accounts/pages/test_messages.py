@@ -206,9 +206,7 @@ def test_a_user_signs_in_by_sms(browser: PageBrowser, mailbox: Mailbox, auth_con
     response = browser.submit(CODE, name="+1 555 123 4567")
     page = browser.text(response.headers["Location"])
     assert "Check your phone" in page
-    assert read_location(
-        browser.submit(response.headers["Location"], code=str(mailbox.texts[-1].variables["Code"]))
-    ) == (
+    assert read_location(browser.submit(response.headers["Location"], code=str(mailbox.sms[-1].variables["Code"]))) == (
         303,
         ACCOUNT,
     )

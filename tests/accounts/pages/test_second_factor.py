@@ -93,7 +93,7 @@ def test_an_sms_code_completes_the_sign_in(
     assert unknown.status_code == 404
     sent = browser.submit(SECOND_FACTOR, sms=str(factor.id))
     assert "A code was sent: Phone …4567" in sent.content.decode()
-    code = str(mailbox.texts[-1].variables["Code"])
+    code = str(mailbox.sms[-1].variables["Code"])
     assert browser.submit(SECOND_FACTOR, factor=str(factor.id), code=code).status_code == 303
     assert browser.is_in
 

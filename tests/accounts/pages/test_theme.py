@@ -68,7 +68,7 @@ def test_text_and_links_are_readable_with_every_color() -> None:
     colors = ["#000000", "#ffffff", "#777777", "#facc15", "#ff0000", "#00ff00", "#0000ff"]
     colors += [f"#{random.randrange(256**3):06x}" for _ in range(300)]
     for color in colors:
-        style, _ = theme._style(color)
+        style, _ = theme.color_style(color)
         accent, accent_text = re.findall(r"--accent(?:-text)?: (#[0-9a-f]{6})", style)
         assert accent == color
         assert theme.contrast(accent, accent_text) >= 4.5

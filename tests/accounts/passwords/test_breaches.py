@@ -47,10 +47,10 @@ KNOWN = list_of(f"{SUFFIX}:3")
 def _enabled(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Enable the look-up without results of other tests, and wait for calls that a test has left pending."""
     auth_config(breaches={"enabled": True})
-    monkeypatch.setattr(breaches, "_no_advice_before", 0.0)
-    breaches._bloom.cache_clear()
+    monkeypatch.setattr(breaches, "no_advice_before", 0.0)
+    breaches.bloom_filter.cache_clear()
     yield
-    futures.wait(list(breaches._pending.values()))
+    futures.wait(list(breaches.pending_calls.values()))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def service_peer(_enabled: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ht
     """The same on loopback, for slow and malformed responses."""
     with HttpPeer() as peer:
         peer.respond(KNOWN)
-        monkeypatch.setattr(breaches, "_RANGES", f"{peer.url}/range/")
+        monkeypatch.setattr(breaches, "RANGES_URL", f"{peer.url}/range/")
         yield peer
 
 

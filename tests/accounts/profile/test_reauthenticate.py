@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import Rate, Secret, Twilio, Vonage
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailType, SmsType
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, SignIn, backdate, make_one_time_token, make_session, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -59,8 +59,8 @@ def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str)
 
     assert (response.status_code, response.json()) == (200, {})
     (mail,) = mailbox.emails
-    assert mailbox.texts == []
-    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.REAUTHENTICATION, EMAIL, made.user.id)
+    assert mailbox.sms == []
+    assert (mail.type, mail.to, mail.user_id) == (EmailType.REAUTHENTICATION, EMAIL, made.user.id)
     assert set(mail.variables) == {"SiteURL", "Email", "Data", "Token"}
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to, row.link_hash) == (TokenType.REAUTHENTICATION, EMAIL, None)
@@ -72,9 +72,9 @@ def test_a_code_is_mailed_to_the_address(api: Api, mailbox: Mailbox, slash: str)
 def test_without_an_address_the_code_is_sent_to_the_phone(api: Api, mailbox: Mailbox) -> None:
     made = user_of_a_phone()
     response = ask(api, made)
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert (response.status_code, response.json()) == (200, {"message_id": str(text.id)})
-    assert (text.kind, text.to, text.channel) == (SmsKind.REAUTHENTICATION, PHONE, "sms")
+    assert (text.type, text.to, text.channel) == (SmsType.REAUTHENTICATION, PHONE, "sms")
     assert OneTimeToken.objects.get().relates_to == PHONE
     assert change(api, made, text.variables["Code"]).status_code == 200
 
@@ -83,7 +83,7 @@ def test_a_phone_with_a_test_code_uses_it(api: Api, auth_config: ChangeConfig, m
     auth_config(sms={"test_codes": {PHONE: "777888"}})
     made = user_of_a_phone()
     assert ask(api, made).json() == {"message_id": "test-otp"}
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     assert change(api, made, "777888").status_code == 200
 
 
@@ -120,7 +120,7 @@ def test_no_code_is_sent_without_a_verified_address(
     before = table_contents()
     assert_error(ask(api, made), *refusal)
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
@@ -137,7 +137,7 @@ def test_codes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, k
     backdate_rate_limits(timedelta(seconds=61))
     assert ask(api, made).status_code == 200
     assert OneTimeToken.objects.count() == 1
-    assert len(mailbox.emails + mailbox.texts) == 2
+    assert len(mailbox.emails + mailbox.sms) == 2
 
 
 def test_interval_is_configurable(api: Api, auth_config: ChangeConfig) -> None:
@@ -156,7 +156,7 @@ def test_exhausted_quota_rejects_request(api: Api, auth_config: ChangeConfig, ma
     else:
         assert_error(ask(api, made), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 def test_without_a_gateway_a_phone_gets_a_server_error(api: Api, auth_config: ChangeConfig) -> None:
@@ -275,7 +275,7 @@ def test_ten_wrong_codes_invalidate_code(api: Api, mailbox: Mailbox) -> None:
 def test_code_expires_with_its_message(api: Api, mailbox: Mailbox, known_by: str, life: timedelta, late: bool) -> None:
     made = user_with() if known_by == "email" else user_of_a_phone()
     ask(api, made)
-    code = (mailbox.emails or mailbox.texts)[0].variables["Token" if known_by == "email" else "Code"]
+    code = (mailbox.emails or mailbox.sms)[0].variables["Token" if known_by == "email" else "Code"]
     backdate(OneTimeToken.objects.get(), by=life + timedelta(seconds=1 if late else -5))
     response = change(api, made, code)
     if late:

@@ -15,7 +15,7 @@ from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.security import encryption
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import (
@@ -99,7 +99,7 @@ def test_unchanged_values_update_only_the_time(api: Api, mailbox: Mailbox, body:
     shown = read_success(put(api, made, body))
     assert {**shown, "updated_at": ""} == {**before, "updated_at": ""}
     assert audit_trail() == [MODIFIED]
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -184,7 +184,7 @@ def test_new_password_revokes_other_sessions_and_secrets(api: Api, mailbox: Mail
     assert [row.user_id for row in OneTimeToken.objects.all()] == [stranger.user.id]
     assert audit_trail() == [UPDATED_PASSWORD, MODIFIED]
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.PASSWORD_CHANGED, EMAIL, user.id)
+    assert (mail.type, mail.to, mail.user_id) == (EmailType.PASSWORD_CHANGED, EMAIL, user.id)
     assert set(mail.variables) == {"SiteURL", "Email", "Data"}
 
     assert [sign_in(api, password) for password in (PASSWORD, NEW_PASSWORD)] == [400, 200]
@@ -465,7 +465,7 @@ def test_errors_have_documented_order_and_change_nothing(
     further: dict[str, Any] = {"weak_password": {"reasons": ["length"]}} if refusal[1] == "weak_password" else {}
     assert_error(put(api, made, {"data": {"a": 1}, **body}), *refusal, **further)
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 def test_rejected_email_rolls_password_back(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
@@ -506,8 +506,8 @@ def test_several_changes_are_applied_together(api: Api, auth_config: ChangeConfi
     assert shown["user_metadata"]["name"] == "Ada"
     assert shown["email_change_sent_at"] == shown["phone_change_sent_at"] == shown["updated_at"]
     assert audit_trail() == [UPDATED_PASSWORD, MODIFIED]
-    kinds = [mail.kind for mail in mailbox.emails]
-    assert kinds == [EmailKind.PASSWORD_CHANGED, EmailKind.EMAIL_CHANGE, EmailKind.EMAIL_CHANGE]
+    kinds = [mail.type for mail in mailbox.emails]
+    assert kinds == [EmailType.PASSWORD_CHANGED, EmailType.EMAIL_CHANGE, EmailType.EMAIL_CHANGE]
     assert {mail.variables["Data"]["name"] for mail in mailbox.emails[1:]} == {"Ada"}
     assert sorted(OneTimeToken.objects.values_list("token_type", flat=True)) == [
         "email_change_token_current", "email_change_token_new", "phone_change_token",

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import AuthConfig, Rate
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.response_checks import assert_accepted
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_one_time_token, make_user
@@ -46,7 +46,7 @@ def test_an_account_is_mailed_a_link_and_a_code(api: Api, mailbox: Mailbox) -> N
     assert audit_trail() == [("user_recovery_requested", None)]
     assert (audit_payloads()[0]["actor_id"], audit_payloads()[0]["log_type"]) == (str(user.id), "user")
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.RECOVERY, EMAIL, user.id)
+    assert (mail.type, mail.to, mail.user_id) == (EmailType.RECOVERY, EMAIL, user.id)
     link = mail.variables["ConfirmationURL"]
     base, target = re.escape("http://127.0.0.1:8081/verify?token="), "http://localhost:3000/reset"
     assert re.fullmatch(rf"{base}[0-9a-f]{{56}}&type=recovery&redirect_to={target}", link)

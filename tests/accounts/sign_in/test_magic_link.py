@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts.models import User
 from accounts.passwords import hashing
 from authsvc.conf import AuthConfig, Rate
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.response_checks import assert_accepted
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user
@@ -43,7 +43,7 @@ def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox) -> None:
     assert (flow.code_challenge, flow.code_challenge_method) == (CHALLENGE, "s256")
     assert audit_trail() == [REQUESTED]
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, mail.user_id) == (EmailKind.MAGIC_LINK, EMAIL, user.id)
+    assert (mail.type, mail.to, mail.user_id) == (EmailType.MAGIC_LINK, EMAIL, user.id)
     assert "&type=magiclink&redirect_to=http://localhost:3000/cb" in mail.variables["ConfirmationURL"]
     assert not Session.objects.exists()
 
@@ -69,7 +69,7 @@ def test_a_new_address_is_signed_up(api: Api, mailbox: Mailbox) -> None:
     assert FlowState.objects.get().authentication_method == "email/signup"
     assert audit_trail() == [("user_confirmation_requested", {"provider": "email"})]
     (mail,) = mailbox.emails
-    assert mail.kind == EmailKind.CONFIRMATION
+    assert mail.type == EmailType.CONFIRMATION
     assert "&type=signup&" in mail.variables["ConfirmationURL"]
 
 
@@ -93,7 +93,7 @@ def test_an_unconfirmed_address_gets_a_confirmation_again(api: Api, mailbox: Mai
     assert set(after.raw_user_meta_data or {}) == {"sub", "email", "email_verified", "phone_verified"}
     assert after.password == hashing.NO_PASSWORD
     assert (after.recovery_sent_at, after.confirmation_sent_at) == (None, row.created_at)
-    assert mailbox.emails[0].kind == EmailKind.CONFIRMATION
+    assert mailbox.emails[0].type == EmailType.CONFIRMATION
 
 
 def test_under_auto_confirm_a_new_address_is_confirmed_and_sent_a_link(
@@ -110,7 +110,7 @@ def test_under_auto_confirm_a_new_address_is_confirmed_and_sent_a_link(
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.RECOVERY]
     assert FlowState.objects.get().authentication_method == "magiclink"
     assert audit_trail() == [("user_signedup", {"provider": "email"}), REQUESTED]
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.MAGIC_LINK]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.MAGIC_LINK]
     response = api.post("/magiclink", {"email": "other@example.com"}, headers=other_client)
     assert_error(response, 429, "over_email_send_rate_limit", "email rate limit exceeded")
     assert not User.objects.filter(email="other@example.com").exists()
@@ -123,7 +123,7 @@ def test_under_auto_confirm_an_unconfirmed_account_loses_the_earlier_password(
     auth_config(mailer={"autoconfirm": True})
     assert_accepted(api.post("/magiclink", {"email": EMAIL}))
     (mail,) = mailbox.emails
-    assert mail.kind == EmailKind.MAGIC_LINK
+    assert mail.type == EmailType.MAGIC_LINK
     assert User.objects.get().email_confirmed_at is None
     body = {"type": "magiclink", "token_hash": mail.variables["TokenHash"]}
     assert api.post("/verify", body).json()["user"]["email_confirmed_at"]

@@ -10,7 +10,7 @@ import pytest
 
 from accounts.models import User
 from authsvc.conf import AuthConfig
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.conftest import Api, Mailbox
 from tests.factories import CHALLENGE, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -33,7 +33,7 @@ def test_a_new_address_is_signed_up(api: Api, mailbox: Mailbox, create_user: boo
     user = User.objects.get()
     assert (user.raw_user_meta_data or {})["a"] == 1
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.CONFIRMATION]
-    assert mailbox.emails[0].kind == EmailKind.CONFIRMATION
+    assert mailbox.emails[0].type == EmailType.CONFIRMATION
     assert mailbox.emails[0].variables["RedirectTo"] == "http://localhost:3000/cb"
 
 
@@ -42,7 +42,7 @@ def test_an_address_that_stays_unconfirmed_gets_confirmations_only(api: Api, mai
         assert api.post("/otp", {"email": EMAIL}).status_code == 200
         backdate_rate_limits(timedelta(minutes=2))
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.CONFIRMATION]
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.CONFIRMATION] * 2
+    assert [mail.type for mail in mailbox.emails] == [EmailType.CONFIRMATION] * 2
     assert User.objects.get().recovery_sent_at is None
 
 
@@ -54,7 +54,7 @@ def test_a_confirmed_address_is_sent_a_link(api: Api, mailbox: Mailbox, create_u
     assert (response.status_code, response.json()) == (200, {})
     assert [row.token_type for row in OneTimeToken.objects.all()] == [TokenType.RECOVERY]
     assert FlowState.objects.get().authentication_method == "magiclink"
-    assert mailbox.emails[0].kind == EmailKind.MAGIC_LINK
+    assert mailbox.emails[0].type == EmailType.MAGIC_LINK
     assert audit_trail() == [("user_recovery_requested", None)]
 
 
@@ -68,7 +68,7 @@ def test_a_mailed_code_signs_in(api: Api, mailbox: Mailbox) -> None:
 def test_an_unconfirmed_account_exists_already(api: Api, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False)
     assert api.post("/otp", {"email": EMAIL, "create_user": False}).status_code == 200
-    assert mailbox.emails[0].kind == EmailKind.CONFIRMATION
+    assert mailbox.emails[0].type == EmailType.CONFIRMATION
     assert User.objects.count() == 1
 
 
@@ -126,7 +126,7 @@ def test_errors_have_documented_order_and_change_nothing(
     before = table_contents()
     assert_error(api.post("/otp", body), *refusal)
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
 
 
 def test_the_channel_of_a_phone_is_checked(api: Api, auth_config: ChangeConfig) -> None:

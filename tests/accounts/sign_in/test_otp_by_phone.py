@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from accounts.models import Identity, User
 from authsvc.conf import Rate, Secret, Twilio, Vonage
-from authsvc.messaging import SmsKind
+from authsvc.messaging import SmsType
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -55,8 +55,8 @@ def test_a_confirmed_phone_gets_a_code_that_signs_in(api: Api, mailbox: Mailbox)
     user = make_phone_user()
     sent_id = message_id(api.post("/otp", {"phone": "+1 555 1234567"}))
 
-    (text,) = mailbox.texts
-    assert (str(text.id), text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
+    (text,) = mailbox.sms
+    assert (str(text.id), text.type, text.to, text.channel) == (sent_id, SmsType.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at == after.updated_at
@@ -78,7 +78,7 @@ def test_a_new_phone_is_signed_up(api: Api, mailbox: Mailbox, further: dict[str,
     assert (user.phone, user.phone_confirmed_at, user.email) == (PHONE, None, None)
     assert Identity.objects.get().provider == "phone"
     assert audit_trail() == [("user_confirmation_requested", {"provider": "phone"})]
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
     assert User.objects.get().phone_confirmed_at is not None
@@ -115,7 +115,7 @@ def test_the_response_has_the_same_form_for_every_phone(
         "Vary": "Origin",
         **SECURITY_HEADERS,
     }
-    assert len(mailbox.texts) == (0 if columns == {"audience": "staff"} else 1)
+    assert len(mailbox.sms) == (0 if columns == {"audience": "staff"} else 1)
     before = table_contents()
     second = api.post("/otp", {"phone": PHONE})
     assert_error(second, 429, "over_sms_send_rate_limit", SOON)
@@ -129,7 +129,7 @@ def test_a_ban_is_reported_only_with_the_code(api: Api, mailbox: Mailbox) -> Non
     make_phone_user(banned_until=timezone.now() + timedelta(days=1))
     message_id(api.post("/otp", {"phone": PHONE}))
     assert_error(confirm(api, "wrong"), *CODE_DEAD)
-    assert_error(confirm(api, mailbox.texts[0].variables["Code"]), 403, "user_banned", "User is banned")
+    assert_error(confirm(api, mailbox.sms[0].variables["Code"]), 403, "user_banned", "User is banned")
 
 
 def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
@@ -139,7 +139,7 @@ def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfi
     assert confirm(api, "123456").status_code == 200
     backdate_rate_limits(timedelta(minutes=1))
     assert message_id(api.post("/otp", {"phone": PHONE})) == "test-otp"
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_new_code_invalidates_previous_code(api: Api, mailbox: Mailbox) -> None:
@@ -147,7 +147,7 @@ def test_new_code_invalidates_previous_code(api: Api, mailbox: Mailbox) -> None:
     for _ in range(2):
         message_id(api.post("/otp", {"phone": PHONE}))
         backdate_rate_limits(timedelta(minutes=1))
-    old, new = (text.variables["Code"] for text in mailbox.texts)
+    old, new = (text.variables["Code"] for text in mailbox.sms)
     if old != new:
         assert_error(confirm(api, old), *CODE_DEAD)
     assert confirm(api, new).status_code == 200
@@ -159,7 +159,7 @@ def test_a_channel_of_the_gateway_is_used(api: Api, auth_config: ChangeConfig, m
     auth_config(sms={"provider": "twilio", "twilio": account})
     make_phone_user()
     message_id(api.post("/otp", {"phone": PHONE, "channel": "whatsapp"}))
-    assert mailbox.texts[0].channel == "whatsapp"
+    assert mailbox.sms[0].channel == "whatsapp"
     assert audit_trail() == [("user_recovery_requested", {"channel": "whatsapp"})]
 
 
@@ -176,7 +176,7 @@ def test_under_auto_confirm_a_new_phone_is_confirmed_and_gets_an_sms(
     assert user.last_sign_in_at is None
     assert not Session.objects.exists()
     assert audit_trail() == [("user_signedup", {"provider": "phone", "channel": "sms"}), REQUESTED]
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert str(text.id) == sent_id
     assert confirm(api, text.variables["Code"]).status_code == 200
 
@@ -228,7 +228,7 @@ def test_errors_have_documented_order_and_change_nothing(
     before = table_contents()
     assert_error(api.post("/otp", body), *refusal)
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 @pytest.mark.parametrize("disabled", [False, True])
@@ -241,7 +241,7 @@ def test_a_confirmed_phone_needs_no_permission_to_sign_up(api: Api, auth_config:
 def test_an_unconfirmed_phone_counts_as_existing(api: Api, mailbox: Mailbox) -> None:
     make_phone_user(phone_confirmed_at=None)
     message_id(api.post("/otp", {"phone": PHONE, "create_user": False}))
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
     assert User.objects.count() == 1
 
 
@@ -262,7 +262,7 @@ def test_send_errors_apply_to_every_phone_equally(
             response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_sign_up_does_not_delay_code(api: Api) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from accounts.models import Identity, User
 from authsvc.conf import Rate, Secret, Vonage
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import CHALLENGE, VERIFIER, make_user
 from tests.observations import assert_error, audit_trail, redirect_query, table_contents
@@ -51,7 +51,7 @@ def confirm_email(api: Api, mailbox: Mailbox) -> dict[str, Any]:
 
 
 def confirm_phone(api: Api, mailbox: Mailbox) -> dict[str, Any]:
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     return read_success(api.post("/verify", {"type": "phone_change", "phone": PHONE, "token": code}))
 
 
@@ -88,7 +88,7 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
 
     assert (shown["email"], shown["new_email"], shown["is_anonymous"]) == ("", EMAIL, True)
     assert shown["identities"] == []
-    assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_CHANGE, EMAIL)]
+    assert [(mail.type, mail.to) for mail in mailbox.emails] == [(EmailType.EMAIL_CHANGE, EMAIL)]
     variables = mailbox.emails[0].variables
     assert (variables["Email"], variables["NewEmail"], variables["SendingTo"]) == ("", EMAIL, EMAIL)
     credentials = {"email": EMAIL, "password": PASSWORD}
@@ -108,7 +108,7 @@ def test_a_confirmed_address_makes_an_anonymous_user_permanent(api: Api, mailbox
     }  # fmt: skip
     assert claims(session)["is_anonymous"] is False
     assert audit_trail() == [("user_updated_password", None), MODIFIED, MODIFIED]
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.EMAIL_CHANGE]
     assert api.post("/token?grant_type=password", credentials).status_code == 200
     refreshed = api.post("/token?grant_type=refresh_token", {"refresh_token": anonymous["refresh_token"]}).json()
     assert claims(refreshed)["is_anonymous"] is False
@@ -176,7 +176,7 @@ def test_auto_confirm_applies_phone_of_anonymous_user_immediately(
     auth_config(sms={"autoconfirm": True})
     shown = read_success(put(api, sign_in_anonymously(api), {"phone": PHONE, "email": EMAIL}))
     assert (shown["phone"], shown["is_anonymous"], shown["new_email"]) == (PHONE, False, EMAIL)
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     user = confirm_email(api, mailbox)["user"]
     assert user["app_metadata"]["providers"] == ["phone", "email"]
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc.conf import Rate, Secret, Twilio, Vonage
-from authsvc.messaging import SmsKind
+from authsvc.messaging import SmsType
 from authsvc.security import crypto
 from tests.accounts.response_checks import read_code, read_session
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
@@ -65,8 +65,8 @@ def test_a_new_phone_creates_an_unconfirmed_account_and_gets_an_sms(api: Api, ma
     user = User.objects.get()
     assert (user.phone, user.email) == (PHONE, None)
     assert hashing.verify_password(PASSWORD, user.password)
-    (text,) = mailbox.texts
-    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.CONFIRMATION, PHONE, "sms", user.id)
+    (text,) = mailbox.sms
+    assert (text.type, text.to, text.channel, text.user_id) == (SmsType.CONFIRMATION, PHONE, "sms", user.id)
     assert text.expires_at == (user.confirmation_sent_at or timezone.now()) + timedelta(seconds=60)
     assert list(text.variables) == ["Code"]
     row = OneTimeToken.objects.get()
@@ -178,7 +178,7 @@ def test_a_code_is_valid_in_its_audience_only(api: Api, mailbox: Mailbox) -> Non
 def test_code_is_not_sent_and_can_be_reused(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"provider": "", "test_codes": {PHONE: "123456"}}, limits={"sms_sent": Rate(events=0)})
     assert api.post("/signup", SIGN_UP).status_code == 200
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     assert OneTimeToken.objects.get().token_hash == crypto.hash_code(PHONE, "123456")
     assert_error(confirm(api, "123457"), *CODE_DEAD)
     backdate(OneTimeToken.objects.get(), by=timedelta(days=9))
@@ -207,7 +207,7 @@ def test_codes_can_expire(api: Api, auth_config: ChangeConfig, mailbox: Mailbox)
     past, future = (timezone.now() + timedelta(hours=hours) for hours in (-1, 1))
     auth_config(sms={"test_codes": {PHONE: "123456"}, "test_codes_end_at": past})
     api.post("/signup", SIGN_UP)
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
     if read_code(mailbox) != "123456":
         assert_error(confirm(api, "123456"), *CODE_DEAD)
     auth_config(sms={"test_codes_end_at": future})
@@ -245,7 +245,7 @@ def test_unsupported_channel_is_rejected(
     response = api.post("/signup", {**SIGN_UP, "channel": channel})
     if sent_by:
         assert response.status_code == 200
-        assert [text.channel for text in mailbox.texts] == [sent_by]
+        assert [text.channel for text in mailbox.sms] == [sent_by]
     else:
         text = (
             "Invalid channel, supported values are 'sms' or 'whatsapp'. "
@@ -274,7 +274,7 @@ def test_without_a_gateway_every_phone_gets_a_server_error(
 def test_the_development_inbox_is_a_gateway(api: Api, auth_config: ChangeConfig, mailbox: Mailbox) -> None:
     auth_config(sms={"provider": ""}, mailer={"dev_inbox_enabled": True})
     assert api.post("/signup", SIGN_UP).status_code == 200
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 @pytest.mark.parametrize("account", ["unknown", "unconfirmed", "confirmed"])
@@ -287,7 +287,7 @@ def test_sms_quota_rejects_every_phone_equally(
     before = table_contents()
     assert_error(api.post("/signup", SIGN_UP), 429, "over_sms_send_rate_limit", "SMS rate limit exceeded")
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_the_quota_is_shared_by_all_phones_and_used_only_by_sent_messages(api: Api, auth_config: ChangeConfig) -> None:
@@ -335,7 +335,7 @@ def test_a_repeated_sign_up_replaces_data_and_code(api: Api, mailbox: Mailbox) -
     assert (second["id"], second["user_metadata"]["n"]) == (first["id"], 2)
     assert "x" not in second["user_metadata"]
     assert Identity.objects.get().identity_data == second["user_metadata"]
-    old, new = (text.variables["Code"] for text in mailbox.texts)
+    old, new = (text.variables["Code"] for text in mailbox.sms)
     if old != new:
         assert_error(confirm(api, old), *CODE_DEAD)
     read_session(confirm(api, new))
@@ -357,14 +357,14 @@ def test_a_confirmed_phone_gets_a_fabricated_user(api: Api, mailbox: Mailbox) ->
     assert table_contents().keys() - {name for name, held in before.items() if table_contents()[name] == held} == {
         "audit_log_entries"
     }
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_phone_of_other_audience_is_duplicate(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE, audience="staff")
     shown = api.post("/signup", SIGN_UP).json()
     assert (shown["id"] != str(user.id), len(shown["identities"])) == (True, 1)
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_sign_up_cannot_set_password_of_verified_account(api: Api, mailbox: Mailbox) -> None:
@@ -378,7 +378,7 @@ def test_sign_up_cannot_set_password_of_verified_account(api: Api, mailbox: Mail
     assert api.post("/otp", {"email": "one@example.com"}).status_code == 200
     assert api.post("/otp", {"phone": "15550000000"}).status_code == 200
 
-    assert len(mailbox.emails) == len(mailbox.texts) == 2
+    assert len(mailbox.emails) == len(mailbox.sms) == 2
     for before in (by_number, by_address):
         after = User.objects.get(id=before.id)
         assert (after.password, after.raw_user_meta_data) == (before.password, before.raw_user_meta_data)

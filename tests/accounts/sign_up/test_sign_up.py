@@ -16,7 +16,7 @@ from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import AuthConfig, Rate
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.conftest import Api, ApiResponse, Mailbox, read_success
 from tests.factories import CHALLENGE, PASSWORD, make_factor, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, backdate_rate_limits, table_contents
@@ -112,7 +112,7 @@ def test_new_address_creates_unconfirmed_account_and_sends_email(api: Api, mailb
         }
     ]
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to, str(mail.user_id)) == (EmailKind.CONFIRMATION, EMAIL, shown["id"])
+    assert (mail.type, mail.to, str(mail.user_id)) == (EmailType.CONFIRMATION, EMAIL, shown["id"])
     assert not Session.objects.exists()
     assert not FlowState.objects.exists()
 

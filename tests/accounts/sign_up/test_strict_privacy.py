@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import Rate, Secret, Vonage
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.models import RateLimit
 from authsvc.security import rate_limits
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, describe_shape
@@ -56,11 +56,11 @@ def test_a_code_for_an_unknown_account_is_not_sent(
     before = table_contents()
     first = api.post("/otp", {**unknown, "create_user": False})
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     second = api.post("/otp", {**known, "create_user": False})
     assert status_and_body(first) == status_and_body(second)
     assert (first.status_code, first.headers.keys()) == (200, second.headers.keys())
-    assert len(mailbox.emails + mailbox.texts) == 1
+    assert len(mailbox.emails + mailbox.sms) == 1
 
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
     for body in (unknown, known):
@@ -143,12 +143,12 @@ def test_taken_address_gets_same_response_and_owner_is_notified(
     assert rows[free.user.id] == rows[taken.user.id]
     sent = {mail.to: mail for mail in mailbox.emails}
     notice = sent[EMAIL]
-    assert (notice.kind, notice.user_id) == (EmailKind.EMAIL_TAKEN, owner.id)
+    assert (notice.type, notice.user_id) == (EmailType.EMAIL_TAKEN, owner.id)
     assert set(notice.variables) == {"SiteURL", "Email", "Data"}
     assert notice.variables["Email"] == EMAIL
     assert MINE not in str(notice.variables)
     if secure:
-        assert sent[MINE].kind == EmailKind.EMAIL_CHANGE
+        assert sent[MINE].type == EmailType.EMAIL_CHANGE
     assert len(mailbox.emails) == (4 if secure else 2)
 
 
@@ -160,7 +160,7 @@ def test_the_owner_of_an_address_is_notified_of_each_resend(api: Api, mailbox: M
     mailbox.clear()
     response = api.post("/resend", {"type": "email_change", "email": MINE})
     to_owner = [mail for mail in mailbox.emails if mail.to == EMAIL]
-    assert [(mail.kind, mail.user_id) for mail in to_owner] == [(EmailKind.EMAIL_TAKEN, owner.id)]
+    assert [(mail.type, mail.user_id) for mail in to_owner] == [(EmailType.EMAIL_TAKEN, owner.id)]
     assert response.json() == {"message_id": str(to_owner[0].id)}
 
 
@@ -188,7 +188,7 @@ def test_owners_are_notified_at_most_once_a_minute(
     assert_error(
         api.put("/user", body, bearer=anonymous_session["access_token"]), 429, "over_email_send_rate_limit", SOON
     )
-    assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.EMAIL_TAKEN, EMAIL)]
+    assert [(mail.type, mail.to) for mail in mailbox.emails] == [(EmailType.EMAIL_TAKEN, EMAIL)]
     backdate(User.objects.get(is_anonymous=True), by=timedelta(minutes=1))
     backdate_rate_limits(timedelta(minutes=1))
     assert api.put("/user", body, bearer=anonymous_session["access_token"]).status_code == 200
@@ -237,7 +237,7 @@ def test_taken_phone_gets_same_response_and_no_code(
     assert status_and_body(one) == status_and_body(other)
     assert (one.status_code, one.headers.keys()) == (200, other.headers.keys())
     assert other.json()["new_phone"] == TAKEN_NUMBER
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     assert audit_trail() == [("user_modified", None)] * 2
     rows = OneTimeToken.objects.order_by("created_at").values_list("user_id", "token_type", "relates_to")
     assert list(rows) == [
@@ -260,7 +260,7 @@ def test_a_resend_to_a_taken_phone_sends_nothing(
         backdate_rate_limits(timedelta(minutes=1))
         mailbox.clear()
         responses.append(api.post("/resend", {"type": "phone_change", "email": email}))
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     assert status_and_body(responses[0]) == status_and_body(responses[1])
     if fixed:
         assert responses[0].json() == responses[1].json()
@@ -296,7 +296,7 @@ def test_a_taken_phone_uses_no_quota(
     assert ask_for_number(api, make_session()).status_code == 200
     RateLimit.objects.filter(bucket="sms_sent:client").delete()  # the share of the client
     assert ask_for_number(api, make_session(), PHONE).status_code == 200
-    assert [text.to for text in mailbox.texts] == [PHONE]
+    assert [text.to for text in mailbox.sms] == [PHONE]
 
 
 def test_under_auto_confirm_a_taken_phone_stays_pending(
@@ -305,7 +305,7 @@ def test_under_auto_confirm_a_taken_phone_stays_pending(
     auth_config(sms={"autoconfirm": True, "provider": ""})
     response = ask_for_number(api, make_session())
     assert (response.status_code, response.json()["phone"], response.json()["new_phone"]) == (200, "", TAKEN_NUMBER)
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 # Sign-up with a taken email or phone
@@ -338,7 +338,7 @@ def test_duplicate_gets_response_of_unconfirmed_account(
     assert (identity["id"], identity["user_id"]) == (shown["id"], shown["id"])
     assert identity["identity_data"]["b"] is None
     assert not User.objects.filter(id=shown["id"]).exists()
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     assert not Session.objects.exists()
 
 

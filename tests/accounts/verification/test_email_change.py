@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
 from tests.factories import (
     CHALLENGE,
@@ -63,7 +63,7 @@ def ask(api: Api, made: SignIn, email: str = NEW, query: str = "", **further: An
 
 def change_emails(mailbox: Mailbox) -> tuple[Email, Email]:
     """The latest emails to the present and to the new address."""
-    by_recipient = {mail.to: mail for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE}
+    by_recipient = {mail.to: mail for mail in mailbox.emails if mail.type == EmailType.EMAIL_CHANGE}
     return by_recipient[EMAIL], by_recipient[NEW]
 
 
@@ -148,7 +148,7 @@ def test_a_user_without_an_address_confirms_at_the_new_one(api: Api, mailbox: Ma
     assert pending_types() == ["email_change_token_new"]
     session = read_session(redeem(api, mailbox.emails[0], "code"))
     assert session["user"]["app_metadata"] == {"provider": "phone", "providers": ["phone", "email"]}
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.EMAIL_CHANGE]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.EMAIL_CHANGE]
 
 
 def test_under_auto_confirm_the_change_still_needs_confirmation(
@@ -275,7 +275,7 @@ def test_the_change_takes_effect_when_both_have_confirmed(
     assert Session.objects.count() == 2
     assert [claim.authentication_method for claim in AmrClaim.objects.exclude(session=made.session)] == ["email_change"]
     assert audit_trail() == [MODIFIED] * 2
-    assert [mail.kind for mail in mailbox.emails][2:] == [EmailKind.EMAIL_CHANGED]
+    assert [mail.type for mail in mailbox.emails][2:] == [EmailType.EMAIL_CHANGED]
     assert api.get("/user", bearer=session["access_token"]).json() == shown
     for email, status in ((NEW, 200), (EMAIL, 400)):
         body = {"email": email, "password": PASSWORD}
@@ -288,7 +288,7 @@ def test_the_previous_address_is_notified(api: Api, mailbox: Mailbox, made: Sign
     assert_first_confirmation(redeem(api, new, "code"))
     read_session(redeem(api, present, "code"))
     notice = mailbox.emails[-1]
-    assert (notice.kind, notice.to, notice.user_id) == (EmailKind.EMAIL_CHANGED, EMAIL, made.user.id)
+    assert (notice.type, notice.to, notice.user_id) == (EmailType.EMAIL_CHANGED, EMAIL, made.user.id)
     assert (notice.variables["OldEmail"], notice.variables["Email"]) == (EMAIL, NEW)
 
 

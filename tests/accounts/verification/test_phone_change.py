@@ -11,7 +11,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from authsvc.api.renderers import rfc3339
 from authsvc.conf import Rate, Secret, Twilio, Vonage
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailType, SmsType
 from authsvc.security import crypto
 from tests.accounts.response_checks import read_code, read_session
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
@@ -61,8 +61,8 @@ def test_the_new_phone_gets_a_code(api: Api, mailbox: Mailbox, made: SignIn) -> 
 
     assert (shown["phone"], shown["new_phone"]) == ("", NEW)
     assert shown["phone_change_sent_at"] == shown["updated_at"]
-    (text,) = mailbox.texts
-    assert (text.kind, text.to, text.channel, text.user_id) == (SmsKind.PHONE_CHANGE, NEW, "sms", made.user.id)
+    (text,) = mailbox.sms
+    assert (text.type, text.to, text.channel, text.user_id) == (SmsType.PHONE_CHANGE, NEW, "sms", made.user.id)
     row = OneTimeToken.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.PHONE_CHANGE, NEW)
     assert row.token_hash == crypto.hash_code(NEW, read_code(mailbox))
@@ -92,7 +92,7 @@ def test_the_code_completes_the_change_and_signs_in(api: Api, mailbox: Mailbox, 
     assert Session.objects.count() == 2
     assert audit_trail() == [MODIFIED] * 2
     # The first phone of an account is a new identity.
-    assert [(mail.kind, mail.to) for mail in mailbox.emails] == [(EmailKind.IDENTITY_LINKED, EMAIL)]
+    assert [(mail.type, mail.to) for mail in mailbox.emails] == [(EmailType.IDENTITY_LINKED, EMAIL)]
     assert mailbox.emails[0].variables["Provider"] == "phone"
     assert api.get("/user", bearer=session["access_token"]).json() == shown
     assert_error(confirm(api, read_code(mailbox)), *CODE_DEAD)
@@ -119,7 +119,7 @@ def test_another_phone_replaces_the_first(api: Api, mailbox: Mailbox, has_addres
     }  # fmt: skip
     if has_address:
         (mail,) = mailbox.emails
-        assert (mail.kind, mail.to) == (EmailKind.PHONE_CHANGED, EMAIL)
+        assert (mail.type, mail.to) == (EmailType.PHONE_CHANGED, EMAIL)
         assert (mail.variables["OldPhone"], mail.variables["Phone"]) == (OLD, NEW)
     else:
         assert mailbox.emails == []
@@ -135,7 +135,7 @@ def test_current_phone_is_no_change(api: Api, auth_config: ChangeConfig, mailbox
         auth_config(sms={"autoconfirm": autoconfirm})
         shown = ask(api, made, phone)
         assert (shown["phone"], "new_phone" in shown) == (OLD, False)
-    assert (mailbox.texts, mailbox.emails) == ([], [])
+    assert (mailbox.sms, mailbox.emails) == ([], [])
 
 
 # Auto-confirm
@@ -155,8 +155,8 @@ def test_auto_confirm_applies_change_immediately(
     assert shown["phone_confirmed_at"] == shown["updated_at"]
     assert "phone_change_sent_at" not in shown
     assert not OneTimeToken.objects.exists()
-    assert mailbox.texts == []
-    assert [mail.kind for mail in mailbox.emails] == ([EmailKind.PHONE_CHANGED] if has_address else [])
+    assert mailbox.sms == []
+    assert [mail.type for mail in mailbox.emails] == ([EmailType.PHONE_CHANGED] if has_address else [])
     assert audit_trail() == [MODIFIED]
 
 
@@ -167,7 +167,7 @@ def test_an_autoconfirmed_phone_does_not_invalidate_the_link_sent_with_it(
     shown = ask(api, made, email="new@example.com")
     assert (shown["phone"], shown["new_email"]) == (NEW, "new@example.com")
     mail = mailbox.emails[-1]
-    assert (mail.kind, mail.to) == (EmailKind.EMAIL_CHANGE, "new@example.com")
+    assert (mail.type, mail.to) == (EmailType.EMAIL_CHANGE, "new@example.com")
     response = api.post("/verify", {"type": "email_change", "token_hash": mail.variables["TokenHash"]})
     assert (response.status_code, response.json()["user"]["phone"]) == (200, NEW)
     assert response.json()["user"]["app_metadata"]["providers"] == ["email", "phone"]
@@ -208,7 +208,7 @@ def test_a_test_code_confirms_without_a_stored_secret(
 ) -> None:
     auth_config(sms={"provider": "", "test_codes": {NEW: "123456"}}, limits={"sms_sent": Rate(events=0)})
     ask(api, made)
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     OneTimeToken.objects.all().delete()
     assert_error(confirm(api, "123457"), *CODE_DEAD)
     assert read_session(confirm(api, "123456"))["user"]["phone"] == NEW
@@ -245,7 +245,7 @@ def test_phone_of_other_user_is_rejected(
     before = table_contents()
     assert_error(put(api, made, f"+{NEW}", data={"a": 1}), *TAKEN)
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_a_phone_taken_since_the_request_keeps_its_owner(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -270,7 +270,7 @@ def test_an_undeliverable_message_changes_nothing(
             response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox, made: SignIn) -> None:
@@ -281,7 +281,7 @@ def test_changes_have_minimum_interval_of_one_minute(api: Api, mailbox: Mailbox,
     backdate(made.user, by=timedelta(seconds=61))
     backdate_rate_limits(timedelta(seconds=61))
     assert ask(api, made, "15559999999")["new_phone"] == "15559999999"
-    assert_error(confirm(api, mailbox.texts[0].variables["Code"]), *CODE_DEAD)
+    assert_error(confirm(api, mailbox.sms[0].variables["Code"]), *CODE_DEAD)
     assert read_session(confirm(api, read_code(mailbox), "15559999999"))["user"]["phone"] == "15559999999"
 
 
@@ -332,7 +332,7 @@ def test_two_users_who_request_one_phone_get_separate_codes(api: Api, mailbox: M
     ask(api, made)
     backdate_rate_limits(timedelta(minutes=1))
     ask(api, other)
-    first, second = (text.variables["Code"] for text in mailbox.texts)
+    first, second = (text.variables["Code"] for text in mailbox.sms)
     if first != second:
         assert read_session(confirm(api, second))["user"]["id"] == str(other.user.id)
         assert_error(confirm(api, first), *TAKEN)
@@ -343,4 +343,4 @@ def test_a_channel_of_the_gateway_is_used(api: Api, auth_config: ChangeConfig, m
     account = Twilio(account_sid="AC1", auth_token=Secret("t"), message_service_sid="MG1")
     auth_config(sms={"provider": "twilio", "twilio": account})
     ask(api, made, channel="whatsapp")
-    assert mailbox.texts[0].channel == "whatsapp"
+    assert mailbox.sms[0].channel == "whatsapp"

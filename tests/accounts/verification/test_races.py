@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from authsvc.conf import Secret, Vonage
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests.accounts.verification.test_verify import CONFIRMING, PURPOSE, RECOVERING, open_link
 from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig, Mailbox
@@ -33,7 +33,7 @@ def test_concurrent_email_changes_send_once(mailbox: Mailbox, signed_in: SignIn,
     body = {"email": NEW, **further}
     responses = run_concurrently(*[lambda: Api().put("/user", body, bearer=signed_in.access_token)] * 8)
     assert status_counts(responses) == {200: 1, 429: 7}
-    assert [mail.to for mail in mailbox.emails if mail.kind == EmailKind.EMAIL_CHANGE] == [EMAIL, NEW]
+    assert [mail.to for mail in mailbox.emails if mail.type == EmailType.EMAIL_CHANGE] == [EMAIL, NEW]
     assert audit_trail().count(("user_modified", None)) == 1
 
 
@@ -47,7 +47,7 @@ def test_concurrent_phone_changes_send_once(mailbox: Mailbox, auth_config: Chang
     assert {response.json()["error_code"] for response in responses if response.status_code == 429} == {
         "over_sms_send_rate_limit"
     }
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
     assert audit_trail() == [("user_modified", None)]
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from authsvc.conf import AuthConfig, Rate, Secret, Vonage
-from authsvc.messaging import EmailKind, SmsKind
+from authsvc.messaging import EmailType, SmsType
 from tests.conftest import Api, ApiResponse, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_session, make_user
 from tests.observations import SECURITY_HEADERS, assert_error, audit_trail, backdate_rate_limits, table_contents
@@ -46,7 +46,7 @@ def test_confirmation_is_resent_to_unconfirmed_address(api: Api, mailbox: Mailbo
     sent_id = message_id(api.post("/resend?redirect_to=http://localhost:3000/cb", body))
 
     (mail,) = mailbox.emails
-    assert (mail.id, mail.kind, mail.to) == (sent_id, EmailKind.CONFIRMATION, EMAIL)
+    assert (mail.id, mail.type, mail.to) == (sent_id, EmailType.CONFIRMATION, EMAIL)
     assert mail.variables["RedirectTo"] == "http://localhost:3000/cb"
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert row.link_hash != former.link_hash
@@ -133,7 +133,7 @@ def test_without_a_pending_change_nothing_is_sent(
     body = {"type": type, known_by: EMAIL if known_by == "email" else f"+{PHONE}"}
     message_id(api.post("/resend", body))
     assert table_contents() == before
-    assert (mailbox.emails, mailbox.texts) == ([], [])
+    assert (mailbox.emails, mailbox.sms) == ([], [])
     sent_by = type.replace("phone", "sms").removesuffix("_change")
     text = "For security purposes, you can only request this after 59 seconds."
     assert_error(api.post("/resend", body), 429, f"over_{sent_by}_send_rate_limit", text)
@@ -264,7 +264,7 @@ def test_the_emails_of_a_pending_change_are_resent(
     sent = {mail.to: mail for mail in mailbox.emails}
     assert set(sent) == ({EMAIL, NEW} if secure else {NEW})
     assert sent[NEW].id == sent_id
-    assert {mail.kind for mail in mailbox.emails} == {EmailKind.EMAIL_CHANGE}
+    assert {mail.type for mail in mailbox.emails} == {EmailType.EMAIL_CHANGE}
     assert {mail.variables["RedirectTo"] for mail in mailbox.emails} == {"http://localhost:3000/cb"}
     after = User.objects.get()
     assert (after.email_change, after.email_change_confirm_status) == (NEW, 0)
@@ -296,7 +296,7 @@ def test_a_pending_address_that_is_taken_by_now_gets_no_link(api: Api, mailbox: 
     owner = make_user(email=NEW)
     message_id(api.post("/resend", {"type": "email_change", "email": EMAIL}))
     sent = {mail.to: mail for mail in mailbox.emails}
-    assert (sent[NEW].kind, sent[NEW].user_id) == (EmailKind.EMAIL_TAKEN, owner.id)
+    assert (sent[NEW].type, sent[NEW].user_id) == (EmailType.EMAIL_TAKEN, owner.id)
 
 
 @pytest.mark.parametrize("pending", [True, False])
@@ -321,8 +321,8 @@ def numbers_enabled(auth_config: ChangeConfig) -> None:
 def test_an_unconfirmed_phone_gets_a_code_again(api: Api, mailbox: Mailbox) -> None:
     user = make_user(email="", phone=PHONE)
     sent_id = message_id(api.post("/resend", {"type": "sms", "phone": f"+{PHONE}"}))
-    (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to, text.channel) == (sent_id, SmsKind.CONFIRMATION, PHONE, "sms")
+    (text,) = mailbox.sms
+    assert (text.id, text.type, text.to, text.channel) == (sent_id, SmsType.CONFIRMATION, PHONE, "sms")
     row, after = OneTimeToken.objects.get(), User.objects.get()
     assert (row.token_type, row.relates_to) == (TokenType.CONFIRMATION, PHONE)
     assert row.created_at == after.confirmation_sent_at
@@ -338,8 +338,8 @@ def test_the_code_of_a_pending_phone_is_resent(api: Api, mailbox: Mailbox, known
     make_user(email=EMAIL, phone=PHONE, phone_change="15559999999")
     body = {"type": "phone_change", known_by: EMAIL if known_by == "email" else PHONE}
     sent_id = message_id(api.post("/resend", body))
-    (text,) = mailbox.texts
-    assert (text.id, text.kind, text.to) == (sent_id, SmsKind.PHONE_CHANGE, "15559999999")
+    (text,) = mailbox.sms
+    assert (text.id, text.type, text.to) == (sent_id, SmsType.PHONE_CHANGE, "15559999999")
     assert OneTimeToken.objects.get().relates_to == "15559999999"
     assert audit_trail() == []
     body = {"type": "phone_change", "phone": "15559999999", "token": text.variables["Code"]}
@@ -366,7 +366,7 @@ def test_the_response_reveals_nothing_about_the_phone(
     before = table_contents()
     body = {"type": "sms", "phone": PHONE}
     message_id(api.post("/resend", body))
-    assert len(mailbox.texts) == texts
+    assert len(mailbox.sms) == texts
     assert (table_contents() == before) is (texts == 0)
     text = "For security purposes, you can only request this after 59 seconds."
     assert_error(api.post("/resend", body), 429, "over_sms_send_rate_limit", text)
@@ -393,7 +393,7 @@ def test_send_errors_apply_to_every_account(
             response, 500, "unexpected_failure", "Unable to get SMS provider", error_id=response.json()["error_id"]
         )
     assert table_contents() == before
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 @pytest.mark.parametrize("type", ["sms", "phone_change"])
@@ -401,6 +401,6 @@ def test_a_phone_with_a_test_code_gets_no_sms(api: Api, auth_config: ChangeConfi
     auth_config(signup={"phone_enabled": True}, sms={"test_codes": {PHONE: "123456"}})
     made = make_session(make_user(email="", phone=PHONE, phone_change=PHONE))
     assert api.post("/resend", {"type": type, "phone": PHONE}).json() == {"message_id": "test-otp"}
-    assert mailbox.texts == []
+    assert mailbox.sms == []
     body = {"type": type, "phone": PHONE, "token": "123456"}
     assert api.post("/verify", body).json()["user"]["id"] == str(made.user.id)

@@ -52,7 +52,7 @@ def test_wrong_code_is_counted_on_newest_secret(api: Api, mailbox: Mailbox, type
     for anonymous in anonymous_users:
         assert api.put("/user", changes, bearer=anonymous.access_token).status_code == 200
         backdate_rate_limits(timedelta(minutes=1))
-    codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.texts]
+    codes = [mail.variables["Token"] for mail in mailbox.emails] + [text.variables["Code"] for text in mailbox.sms]
     *older, last = codes
 
     def guess(code: str) -> ApiResponse:

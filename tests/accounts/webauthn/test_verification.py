@@ -497,7 +497,7 @@ def test_authenticator_model_has_name(aaguid: str, name: str) -> None:
 
 
 def test_list_of_names_is_keyed_by_aaguid() -> None:
-    names = authenticators._names()
+    names = authenticators.names()
     assert all(str(UUID(aaguid)) == aaguid and 0 < len(name.encode()) <= 120 for aaguid, name in names.items())
 
 

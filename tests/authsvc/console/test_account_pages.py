@@ -11,7 +11,7 @@ import pytest
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, FailedAttempts, Passkey, RecoveryCode, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.accounts.mfa import factor_requests
@@ -166,7 +166,7 @@ def test_a_password_change_ends_other_sessions_and_is_notified(
     (entry,) = entries("user_updated_password")
     assert entry["actor_id"] == str(operator.id)
     assert NEW_PASSWORD not in json.dumps(audit_payloads())
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.PASSWORD_CHANGED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.PASSWORD_CHANGED]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_an_app_is_enrolled_by_qr_code_and_asked_for_at_sign_in(
     factor = Factor.objects.get()
     assert (factor.friendly_name, factor.status) == ("phone", "verified")
     assert inside.get(APP_CODE).headers["Location"] == APP  # the secret is shown during the enrolment only
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.FACTOR_ENROLLED]
     assert secret not in json.dumps(audit_payloads())
     inside.sign_out()
     inside.sign_in("op@example.com")
@@ -279,7 +279,7 @@ def test_a_factor_is_removed_after_a_question(inside: Console, operator: User, m
     assert inside.is_in
     (entry,) = entries("factor_unenrolled")
     assert entry["actor_id"] == str(operator.id)
-    assert mailbox.emails[-1].kind == EmailKind.FACTOR_UNENROLLED
+    assert mailbox.emails[-1].type == EmailType.FACTOR_UNENROLLED
 
 
 def test_copies_of_the_cookie_stay_invalid_without_the_factor(inside: Console) -> None:

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import SECRET
@@ -66,7 +66,7 @@ def token(console: Console, operator: User, mailbox: Mailbox) -> str:
 def test_an_operator_sets_a_new_password(console: Console, operator: User, mailbox: Mailbox, token: str) -> None:
     elsewhere = factories.make_session(operator).session
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to) == (EmailKind.OPERATOR_RECOVERY, "op@example.com")
+    assert (mail.type, mail.to) == (EmailType.OPERATOR_RECOVERY, "op@example.com")
     assert set(mail.variables) == {"SiteURL", "Email", "ConfirmationURL", "TokenHash", "RedirectTo", "Data"}
     followed = follow(console, token)
     assert (followed.status_code, followed.headers["Location"]) == (302, NEW)
@@ -85,7 +85,7 @@ def test_an_operator_sets_a_new_password(console: Console, operator: User, mailb
     actions = [payload["action"] for payload in audit_payloads()]
     assert actions == ["user_recovery_requested", "login", "user_updated_password", "login"]
     assert {payload["actor_id"] for payload in audit_payloads()[:3]} == {str(operator.id)}
-    assert [mail.kind for mail in mailbox.emails][1:] == [EmailKind.PASSWORD_CHANGED]
+    assert [mail.type for mail in mailbox.emails][1:] == [EmailType.PASSWORD_CHANGED]
 
 
 def test_the_link_works_once(console: Console, token: str) -> None:

@@ -21,7 +21,7 @@ from accounts.users import failed_attempts
 from authsvc.audit import erasure
 from authsvc.caller import Caller
 from authsvc.jobs import cleanup
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from tests import factories
@@ -134,7 +134,7 @@ def test_an_operator_opens_the_application_as_a_user(
     )  # fmt: skip
     assert (started["session_id"], started["traits"]["user_id"]) == (str(session.pk), str(ada.pk))
     [email] = mailbox.emails
-    assert (email.kind, email.to) == (EmailKind.IMPERSONATION, "ada@example.com")
+    assert (email.type, email.to) == (EmailType.IMPERSONATION, "ada@example.com")
     ada.refresh_from_db()
     assert ada.last_sign_in_at is None
 

@@ -14,7 +14,7 @@ from accounts.models import User
 from authsvc import audit, messaging
 from authsvc.caller import Caller
 from authsvc.conf import Secret
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from mailer import errors
 from mailer.delivery import undelivered_messages
 from mailer.delivery.undelivered_messages import RetryResult
@@ -36,7 +36,7 @@ def send_email(
 ) -> Email:
     """Send an email; with `failed`, leave it as the worker does after a failed attempt."""
     message = Email(
-        kind=EmailKind.RECOVERY,
+        type=EmailType.RECOVERY,
         to=to,
         variables={"Token": CODE, "ConfirmationURL": LINK, "SiteURL": "http://localhost:3000"},
         expires_at=expires_at,
@@ -55,7 +55,7 @@ def store(message: Email | Sms, *, failed: bool = True) -> None:
 
 def finish(message: Email | Sms, error: str = "550 mailbox full") -> None:
     Attempt.objects.create(
-        message_id=message.id, channel="email", kind=message.kind, user_id=message.user_id, attempt=1,
+        message_id=message.id, channel="email", kind=message.type, user_id=message.user_id, attempt=1,
         outcome="failed", error=error,
     )  # fmt: skip
     with connection.cursor() as cursor:
@@ -245,7 +245,7 @@ def test_an_unknown_filter_shows_nothing(inside: Console, query: str) -> None:
 
 
 def test_sms_messages_are_shown_with_their_phone(inside: Console) -> None:
-    number = Sms(kind=SmsKind.CONFIRMATION, to="4930123456", channel="sms", variables={"Code": CODE})
+    number = Sms(type=SmsType.CONFIRMATION, to="4930123456", channel="sms", variables={"Code": CODE})
     store(number, failed=False)
     text = inside.get(LIST).content.decode()
     assert "+4930123456" in text

@@ -157,7 +157,7 @@ def test_removing_the_factor_ends_console_access(console: Console, operator: Use
 def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbox: Mailbox) -> None:
     phone = factories.make_factor(operator, factor_type="phone", phone=PHONE)
     console.sign_in("op@example.com")
-    assert not mailbox.texts
+    assert not mailbox.sms
     early = submit_code(console, "123456", factor=str(phone.id))
     assert (early.status_code, "MFA factor with the provided challenge ID not found" in early.content.decode()) == (
         422, True,
@@ -166,7 +166,7 @@ def test_an_sms_code_is_sent_on_request(console: Console, operator: User, mailbo
     assert sent.status_code == 200
     assert "Code sent to: Phone …7889" in sent.content.decode()
     assert PHONE not in sent.content.decode()
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert submit_code(console, text.variables["Code"], factor=str(phone.id)).status_code == 302
     assert console.is_in
 
@@ -177,7 +177,7 @@ def test_sms_codes_have_a_minimum_interval(console: Console, operator: User, mai
     submit_code(console, "", factor=str(phone.id), ask="sms")
     response = submit_code(console, "", factor=str(phone.id), ask="sms")
     assert (response.status_code, "you can only request this after" in response.content.decode()) == (429, True)
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
 
 def test_users_with_several_factors_choose_one(console: Console, operator: User, app: Factor, mailbox: Mailbox) -> None:
@@ -191,14 +191,14 @@ def test_users_with_several_factors_choose_one(console: Console, operator: User,
     ]
     # The form selects the app, and only one phone exists.
     submit_code(console, "", factor=str(app.id), ask="sms")
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
     assert submit_code(console, factor_requests.code(), factor=str(app.id)).status_code == 302
 
 
 def test_no_sms_is_sent_without_a_phone(console: Console, app: Factor, mailbox: Mailbox) -> None:
     console.sign_in("op@example.com")
     assert submit_code(console, "", factor=str(app.id), ask="sms").status_code == 400
-    assert not mailbox.texts
+    assert not mailbox.sms
     assert not FactorChallenge.objects.exists()
 
 

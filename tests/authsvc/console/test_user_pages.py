@@ -319,7 +319,7 @@ def test_a_ban_is_lifted(inside: Console, ada: User) -> None:
 def test_a_recovery_email_is_sent(inside: Console, api: Api, ada: User, mailbox: Mailbox) -> None:
     assert "Recovery email sent to ada@example.com" in run_action(inside, ada, "send_recovery")
     [email] = mailbox.emails
-    assert (email.kind, email.to, email.user_id) == ("recovery", "ada@example.com", ada.pk)
+    assert (email.type, email.to, email.user_id) == ("recovery", "ada@example.com", ada.pk)
     [entry] = entries(audit.Action.RECOVERY_REQUESTED)
     assert entry["traits"]["user_id"] == str(ada.pk)
     code = email.variables["Token"]
@@ -332,7 +332,7 @@ def test_a_confirmation_is_resent(inside: Console, api: Api, mailbox: Mailbox) -
     user = factories.make_user(email="eve@example.com", confirmed=False)
     assert "Confirmation sent to eve@example.com" in run_action(inside, user, "resend_confirmation")
     [email] = mailbox.emails
-    assert email.kind == "confirmation"
+    assert email.type == "confirmation"
     assert len(entries(audit.Action.CONFIRMATION_REQUESTED)) == 1
     proof = {"type": "signup", "email": "eve@example.com", "token": email.variables["Token"]}
     assert api.post("/verify", proof).status_code == 200
@@ -345,7 +345,7 @@ def test_an_sms_code_is_resent_to_users_with_a_phone_only(
     user = factories.make_user()
     User.objects.filter(pk=user.pk).update(email=None, email_confirmed_at=None, phone="4930123456")
     assert "Confirmation sent to +4930123456" in run_action(inside, user, "resend_confirmation")
-    [text] = mailbox.texts
+    [text] = mailbox.sms
     assert (text.to, text.user_id) == ("4930123456", user.pk)
 
 

@@ -300,7 +300,7 @@ def test_no_link_for_an_account_of_another_audience(inside: Console, ada: User) 
 def test_send_a_magic_link(inside: Console, ada: User, mailbox: Mailbox) -> None:
     assert "Magic link sent to ada@example.com" in text_after(inside, press(inside, ada, "send_magic_link"))
     [message] = mailbox.emails
-    assert (message.to, message.kind) == ("ada@example.com", "magic_link")
+    assert (message.to, message.type) == ("ada@example.com", "magic_link")
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------

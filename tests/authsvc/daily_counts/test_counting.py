@@ -137,9 +137,9 @@ def test_rows_before_the_first_run_are_counted_from_the_newest_to_the_oldest(mon
     for hours in (1, 2, 3, 3, 3):
         make_entries(LOGIN, at=NOON - timedelta(hours=hours))
     make_entries(LOGIN, at=NOON - timedelta(days=40))
-    assert counting._count_later_rows(source, at=NOON) == 0
+    assert counting.count_later_rows(source, at=NOON) == 0
     for number, missing_before, total in ((2, 2, 2), (2, 3, 4), (1, None, 5), (0, None, 5)):
-        assert counting._count_earlier_rows(source, at=NOON) == number
+        assert counting.count_earlier_rows(source, at=NOON) == number
         counts = daily_counts.read_counts(at=NOON)
         assert counts.missing_before == (missing_before and NOON - timedelta(hours=missing_before))
         assert counts.behind_since is None

@@ -69,7 +69,7 @@ def added_replica(url: str, *, alias: str) -> Iterator[psycopg.Connection[Any]]:
             yield opened
     finally:
         del connections.settings[alias]
-        if replica := read_replica._replicas.pop(alias, None):
+        if replica := read_replica.replicas.pop(alias, None):
             for connection in replica.idle:
                 connection.database.close()
 
@@ -246,7 +246,7 @@ def test_one_thread_tries_a_replica_after_the_pause(replica: Any, clock: Clock) 
 def test_metrics_do_not_wait_for_a_replica(replica: Any) -> None:
     release = threading.Event()
     # As a replica that does not answer.
-    held = queue_metrics._replica_thread.submit(release.wait, 60)
+    held = queue_metrics.replica_thread.submit(release.wait, 60)
     try:
         samples = {sample.name: sample.value for family in QueueCollector().collect() for sample in family.samples}
         assert samples["auth_database_up"] == 1

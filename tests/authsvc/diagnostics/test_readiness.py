@@ -42,7 +42,7 @@ def insert_job(*, seconds_ago: float, queue: str = "") -> None:
 
 @pytest.fixture(autouse=True)
 def _without_earlier_results(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(readiness, "_checks", readiness.Checks(readiness.read_state, limit_seconds=60))
+    monkeypatch.setattr(readiness, "shared_checks", readiness.Checks(readiness.read_state, limit_seconds=60))
     yield
     readiness.open_kept_connection().close()
     readiness.open_kept_connection.cache_clear()

@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, connections, transaction
 
 from authsvc import messaging
 from authsvc.api.exception_handler import to_api_error
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from mailer.delivery import tasks
 
 
@@ -19,7 +19,7 @@ def defer_job() -> None:
 
 
 def send_email() -> None:
-    messaging.send(Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables={"Token": "987654"}))
+    messaging.send(Email(type=EmailType.REAUTHENTICATION, to="ada@example.com", variables={"Token": "987654"}))
 
 
 def run_in_an_ended_transaction(change: Callable[[], None]) -> None:

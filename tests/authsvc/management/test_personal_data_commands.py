@@ -37,7 +37,7 @@ from authsvc import audit, messaging, personal_data
 from authsvc.audit import erasure
 from authsvc.caller import Caller
 from authsvc.db.sql import namespaced
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from authsvc.models import AuditLogEntry
 from authsvc.personal_data import DataSubject
 from authsvc.security import rate_limits
@@ -127,7 +127,7 @@ def make_user(email: str = EMAIL, phone: str = PHONE, name: str = NAME, *, addre
         administrator = audit.Administrator(role="service_role")
         audit.record(audit.Action.INVITED, actor=administrator, caller=caller, at=at, traits=named)
         variables = {"Token": CODE, "ConfirmationURL": f"http://x/?token={CODE}"}
-        messaging.send(Email(kind=EmailKind.RECOVERY, to=email, variables=variables, user_id=user.id))
+        messaging.send(Email(type=EmailType.RECOVERY, to=email, variables=variables, user_id=user.id))
     Attempt.objects.create(
         message_id=uuid4(), channel="email", kind="recovery", user_id=user.id, attempt=1, outcome="delivered"
     )
@@ -367,7 +367,7 @@ def test_pseudonyms_are_distinct_and_impersonal_values_are_kept() -> None:
     other = make_bob()
     name = erase(str(user.id))["pseudonym"]
     assert erase(str(other.id))["pseudonym"] != name
-    entries = {payload_of(entry)["action"]: entry for entry in erasure._entries(UUID(name))}
+    entries = {payload_of(entry)["action"]: entry for entry in erasure.entries_of(UUID(name))}
     assert {entry.ip_address for entry in entries.values()} == {""}
     assert payload_of(entries["login"]) == {
         "action": "login",
@@ -418,7 +418,7 @@ def test_the_audit_entries_of_a_user_are_read_by_indexes() -> None:
     with connection.cursor() as cursor, transaction.atomic():
         # The planner reads small tables completely.
         cursor.execute("SET LOCAL enable_seqscan = off")
-        plan = erasure._entries(uuid4()).values("id").explain()
+        plan = erasure.entries_of(uuid4()).values("id").explain()
     for index in ("audit_log_entries_history_user_kind_idx", "audit_log_entries_history_other_actor_idx"):
         assert namespaced(index) in plan
 

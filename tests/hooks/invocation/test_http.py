@@ -16,7 +16,7 @@ from standardwebhooks import Webhook
 
 from authsvc.conf.sections.hooks import Hook
 from authsvc.conf.types import Secret
-from hooks.errors import HookFailed, HookRejected
+from hooks.errors import HookFailed, HookRejection
 from hooks.invocation.invocation import NO_RESPONSE, invoke
 from tests import ports
 from tests.fakes.http_peer import HttpPeer, Response, in_json, redirect
@@ -30,14 +30,14 @@ SECRET = Secret("v1,whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")
 JSON = {"Content-Type": "application/json"}
 
 
-def failure(set_hook: SetHook, url: str, **settings: Any) -> HookFailed | HookRejected:
+def failure(set_hook: SetHook, url: str, **settings: Any) -> HookFailed | HookRejection:
     set_hook(HOOK, uri=url, **settings)
-    with pytest.raises((HookFailed, HookRejected)) as caught:
+    with pytest.raises((HookFailed, HookRejection)) as caught:
         invoke(HOOK, PAYLOAD)
     return caught.value  # type: ignore[return-value]
 
 
-def described(error: HookFailed | HookRejected) -> tuple[int, str, str]:
+def described(error: HookFailed | HookRejection) -> tuple[int, str, str]:
     return error.status, error.error_code, error.message
 
 
@@ -160,7 +160,7 @@ def test_rejections(
 ) -> None:
     peer.respond(in_json({"error": error}))
     raised = failure(set_hook, peer.url)
-    assert isinstance(raised, HookRejected)
+    assert isinstance(raised, HookRejection)
     assert described(raised) == expected
 
 

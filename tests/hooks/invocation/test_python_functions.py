@@ -12,7 +12,7 @@ from django.core import checks
 from django.db import connection
 
 from authsvc.conf.sections.hooks import Hook
-from hooks.errors import HookErrored, HookRejected, HookTimedOut, InvalidHookResponse
+from hooks.errors import HookErrored, HookRejection, HookTimedOut, InvalidHookResponse
 from hooks.invocation import python_function
 from hooks.invocation.invocation import NO_RESPONSE, invoke
 from tests.conftest import ChangeConfig
@@ -41,7 +41,7 @@ def test_responses(set_hook: SetHook) -> None:
 
 def test_a_rejection(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("reject"))
-    with pytest.raises(HookRejected) as caught:
+    with pytest.raises(HookRejection) as caught:
         invoke(HOOK, PAYLOAD)
     assert (caught.value.status, caught.value.error_code, caught.value.message) == (403, "unknown", "not today")
 

@@ -255,7 +255,7 @@ def test_an_operator_gets_a_link_to_the_console(mailbox: Mailbox) -> None:
 @pytest.mark.parametrize("channel", ["whatsapp", "telegram"])
 def test_a_code_by_any_channel_needs_no_provider(api: Api, mailbox: Mailbox, channel: str) -> None:
     response = api.post("/otp", {"phone": f"+{PHONE}", "channel": channel})
-    (sms,) = mailbox.texts
+    (sms,) = mailbox.sms
     assert (response.status_code, response.json()["message_id"]) == (200, str(sms.id))
     content = payload(sms)
     assert content["sms"] == {"otp": sms.variables["Code"], "phone": PHONE, "channel": channel}
@@ -274,7 +274,7 @@ def test_a_channel_has_a_maximum_length(api: Api) -> None:
 def test_a_code_of_a_second_factor_is_marked(api: Api, mailbox: Mailbox) -> None:
     owner = factor_requests.make_owner(factor_type="phone", phone=PHONE)
     assert factor_requests.challenge(api, owner.token, owner.factor.id, {}).status_code == 200
-    (sms,) = mailbox.texts
+    (sms,) = mailbox.sms
     assert payload(sms)["sms"] == {
         "otp": sms.variables["Code"], "phone": PHONE, "sms_type": "mfa"
     }  # fmt: skip
@@ -284,7 +284,7 @@ def test_a_code_of_a_second_factor_is_marked(api: Api, mailbox: Mailbox) -> None
 def test_a_test_number_never_calls_the_hook(api: Api, mailbox: Mailbox, auth_config: ChangeConfig) -> None:
     auth_config(sms={"test_codes": {PHONE: "123456"}})
     assert api.post("/otp", {"phone": f"+{PHONE}"}).json()["message_id"] == "test-otp"
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 @pytest.mark.usefixtures("sms_hook")
@@ -292,11 +292,11 @@ def test_our_codes_count_with_twilio_verify_too(api: Api, mailbox: Mailbox, auth
     twilio = conf.Twilio(account_sid="AC2", auth_token=Secret("hunter2"), message_service_sid="VA1")
     auth_config(sms={"provider": "twilio_verify", "twilio_verify": twilio})
     api.post("/otp", {"phone": f"+{PHONE}"})
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     assert api.post("/verify", {"type": "sms", "phone": PHONE, "token": code}).status_code == 200
     owner = factor_requests.make_owner(factor_type="phone", phone="15557654321")
     challenge = factor_requests.challenged(api, owner.token, owner.factor.id, {})
-    code = mailbox.texts[-1].variables["Code"]
+    code = mailbox.sms[-1].variables["Code"]
     assert factor_requests.verify(api, owner.token, owner.factor.id, challenge, code).status_code == 200
 
 
@@ -426,7 +426,7 @@ def test_an_inline_call_has_the_id_of_the_message(
     hook.respond(in_json({}))
     response = api.post("/otp", {"phone": f"+{PHONE}"})
     assert response.json()["message_id"] == hook.received[0].headers["webhook-id"]
-    assert mailbox.texts == []
+    assert mailbox.sms == []
 
 
 @pytest.mark.parametrize("refused", [refusal(403), http_peer.Response(status=500)])
@@ -481,7 +481,7 @@ def only_call_taken() -> Iterator[None]:
     def hold() -> None:
         with concurrency.reserve(Hook.SEND_EMAIL):
             taken.set()
-            while not concurrency._calls._waiting and not over.is_set():
+            while not concurrency.calls.waiting and not over.is_set():
                 time.sleep(0.01)
 
     holder = Thread(target=hold)

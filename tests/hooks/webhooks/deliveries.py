@@ -54,7 +54,7 @@ def deliver(dispatcher: Dispatcher | None = None) -> None:
     running = dispatcher or Dispatcher()
     count = -1
     while count != (count := sum(WebhookDelivery.objects.values_list("attempts", flat=True))):
-        running._searched_at = float("-inf")
+        running.searched_at = float("-inf")
         running.step()
         running.finish()
 

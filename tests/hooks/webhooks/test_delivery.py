@@ -387,7 +387,7 @@ class TestConcurrency:
         try:
             dispatcher.step()
             while sum(row.status == "succeeded" for row in rows()) < 6:
-                dispatcher._collect(seconds=60)
+                dispatcher.collect(seconds=60)
                 dispatcher.step()
             receiver.wait_for_requests(8)
             hanging = [request for request in receiver.received if request.path == "/hangs"]

@@ -65,7 +65,7 @@ def test_two_workers_deliver_once_each_and_in_order(receiver: HttpPeer, monkeypa
             dispatcher = Dispatcher()
             while WebhookDelivery.objects.filter(status="pending").exists() or queries.has_new_events():
                 dispatcher.step()
-                dispatcher._collect(seconds=0.05)
+                dispatcher.collect(seconds=0.05)
                 # A failed attempt is repeated at once.
                 WebhookDelivery.objects.filter(status="pending", leased_until=None, attempts__gt=0).exclude(
                     next_attempt_at=None

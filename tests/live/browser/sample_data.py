@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from authsvc.jobs import registry
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from mailer.delivery import encryption, tasks
 
 MARA = UUID("5f0c2a1e-7d34-4c0b-9a56-1b6c8e2f4a01")
@@ -263,7 +263,7 @@ def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> No
     ):
         message = Email(
             id=UUID(int=ATTEMPT.int + 200 + number),
-            kind=EmailKind.RECOVERY,
+            type=EmailType.RECOVERY,
             to=recipient,
             variables={},
             user_id=MARA,
@@ -271,7 +271,7 @@ def _insert_messages(connection: psycopg.Connection[Any], today: datetime) -> No
         )
         args = {
             "message_id": str(message.id),
-            "kind": str(message.kind),
+            "kind": str(message.type),
             "channel": "email",
             "sealed": encryption.encrypt(message),
         }

@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 
 from authsvc import jobs
 from authsvc.conf import Rate
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from mailer.delivery import attempt as delivery
 from mailer.delivery import encryption
 from mailer.inbox import storage
@@ -29,18 +29,18 @@ PAUSE = timedelta(seconds=30)
 
 def an_email(**fields: Any) -> Email:
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
-    return Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **fields)
+    return Email(type=EmailType.REAUTHENTICATION, to="ada@example.com", variables=variables, user_id=uuid4(), **fields)
 
 
 def an_sms(**fields: Any) -> Sms:
-    return Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **fields)
+    return Sms(type=SmsType.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"}, **fields)
 
 
 def deliver(message: Email | Sms, *, attempt: int = 1, pause: timedelta | None = PAUSE, at: datetime = NOW) -> None:
     delivery.deliver(
         message_id=message.id,
         channel="email" if isinstance(message, Email) else message.channel,
-        kind=str(message.kind),
+        kind=str(message.type),
         encrypted=encryption.encrypt(message),
         attempt=attempt,
         retry_delay=pause,
@@ -69,7 +69,7 @@ def test_a_delivered_email_is_recorded_with_the_reply_of_the_server(smtp: FakeSm
 
 
 def a_notice() -> Email:
-    return Email(kind=EmailKind.PASSWORD_CHANGED, to="ada@example.com", variables={"Email": "ada@example.com"})
+    return Email(type=EmailType.PASSWORD_CHANGED, to="ada@example.com", variables={"Email": "ada@example.com"})
 
 
 def test_notifications_count_against_the_quota_and_are_dropped_beyond_it(

@@ -12,20 +12,20 @@ from uuid import uuid4
 import pytest
 
 from authsvc.conf import Secret
-from authsvc.messaging import Email, EmailKind, HookCall, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, HookCall, Sms, SmsType
 from mailer.delivery import encryption
 from mailer.rendering import renderer
 from tests.conftest import ChangeConfig
 
 EMAIL = Email(
-    kind=EmailKind.RECOVERY,
+    type=EmailType.RECOVERY,
     to="ada@example.com",
     variables={"Token": "123456", "Data": {"name": "Ada", "number": 2**70}},
     user_id=uuid4(),
     expires_at=datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
     language="de",
 )
-SMS = Sms(kind=SmsKind.PHONE_CHANGE, to="15551234567", channel="whatsapp", variables={"Code": "123456"})
+SMS = Sms(type=SmsType.PHONE_CHANGE, to="15551234567", channel="whatsapp", variables={"Code": "123456"})
 
 
 HOOKED_EMAIL = replace(EMAIL, hook_call=HookCall(payload='{"user":{}}', address="192.0.2.1", other=EMAIL))
@@ -47,10 +47,10 @@ def test_a_message_of_an_earlier_version_has_no_language() -> None:
     }
     message_id, nonce = uuid4(), bytes(12)
     plain = json.dumps({**content, "sms_channel": None}).encode()
-    stored = base64.b64encode(nonce + encryption._cipher().encrypt(nonce, plain, message_id.bytes)).decode()
+    stored = base64.b64encode(nonce + encryption.cipher().encrypt(nonce, plain, message_id.bytes)).decode()
     message = encryption.decrypt(stored, message_id=message_id)
-    assert message == Email(kind=EmailKind.RECOVERY, to="ada@example.com", variables={}, id=message_id)
-    assert renderer.render(EmailKind.RECOVERY, {}, language=message.language).subject == "Reset Your Password"
+    assert message == Email(type=EmailType.RECOVERY, to="ada@example.com", variables={}, id=message_id)
+    assert renderer.render(EmailType.RECOVERY, {}, language=message.language).subject == "Reset Your Password"
 
 
 def test_ciphertexts_reveal_no_content_and_differ() -> None:
@@ -87,4 +87,4 @@ def test_another_jwt_secret_does_not_decrypt_it(auth_config: ChangeConfig) -> No
 
 def test_variables_that_are_not_json_are_rejected() -> None:
     with pytest.raises(TypeError):
-        encryption.encrypt(Email(kind=EmailKind.INVITE, to="a@example.com", variables={"Token": object()}))
+        encryption.encrypt(Email(type=EmailType.INVITE, to="a@example.com", variables={"Token": object()}))

@@ -12,20 +12,20 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from authsvc import messaging
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from mailer.delivery import encryption
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
 SECRETS = ("ada.lovelace@example.com", "987654", "https://auth.example.com/verify?token=0f0f0f0f")
 EMAIL = Email(
-    kind=EmailKind.CONFIRMATION,
+    type=EmailType.CONFIRMATION,
     to=SECRETS[0],
     variables={"Email": SECRETS[0], "Token": SECRETS[1], "ConfirmationURL": SECRETS[2], "Data": {}},
     user_id=uuid4(),
     expires_at=datetime(2030, 1, 1, tzinfo=UTC),
 )
-SMS = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="whatsapp", variables={"Code": "987654"})
+SMS = Sms(type=SmsType.CONFIRMATION, to="15551234567", channel="whatsapp", variables={"Code": "987654"})
 
 
 @pytest.mark.parametrize(("message", "channel"), [(EMAIL, "email"), (SMS, "whatsapp")])
@@ -86,5 +86,5 @@ def test_notifications_are_sent_if_enabled(
 ) -> None:
     auth_config(mailer={"notifications": switched_on})
     with transaction.atomic():
-        messaging.send(Email(kind=EmailKind.PASSWORD_CHANGED, to="a@example.com", variables={}))
+        messaging.send(Email(type=EmailType.PASSWORD_CHANGED, to="a@example.com", variables={}))
     assert len(queue.jobs()) == jobs

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from authsvc import jobs, messaging
 from authsvc.jobs import registry
-from authsvc.messaging import Email, EmailKind
+from authsvc.messaging import Email, EmailType
 from mailer.delivery import attempt, encryption
 from mailer.models import Attempt
 from tests.conftest import ChangeConfig
@@ -36,7 +36,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
 
 def reauthentication_email(**variables: Any) -> Email:
     return Email(
-        kind=EmailKind.REAUTHENTICATION,
+        type=EmailType.REAUTHENTICATION,
         to="ada@example.com",
         variables={"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", **variables},
     )
@@ -137,7 +137,7 @@ def deliver(message: Email) -> None:
     attempt.deliver(
         message_id=message.id,
         channel="email",
-        kind=str(message.kind),
+        kind=str(message.type),
         encrypted=encryption.encrypt(message),
         attempt=1,
         retry_delay=timedelta(seconds=5),

@@ -24,7 +24,7 @@ from psycopg import sql
 from authsvc import jobs, messaging
 from authsvc.jobs import registry
 from authsvc.jobs import worker as worker_module
-from authsvc.messaging import Email, EmailKind, Sms, SmsKind
+from authsvc.messaging import Email, EmailType, Sms, SmsType
 from mailer.delivery import tasks
 from mailer.models import Attempt
 from tests import ports
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db
 def post(**fields: Any) -> Email:
     """Send an email in a separate transaction."""
     variables = {"Email": "ada@example.com", "Token": "987654", "SiteURL": "http://localhost:3000", "Data": {}}
-    message = Email(kind=EmailKind.REAUTHENTICATION, to="ada@example.com", variables=variables, **fields)
+    message = Email(type=EmailType.REAUTHENTICATION, to="ada@example.com", variables=variables, **fields)
     with transaction.atomic():
         messaging.send(message)
     return message
@@ -100,7 +100,7 @@ def test_a_job_with_an_argument_of_a_newer_version_is_done(queue: Queue, smtp: F
 @pytest.mark.django_db(transaction=True)
 def test_an_email_of_a_rolled_back_transaction_is_not_sent(queue: Queue, smtp: FakeSmtp, worker: jobs.Worker) -> None:
     with transaction.atomic():
-        messaging.send(Email(kind=EmailKind.INVITE, to="never@example.com", variables={}))
+        messaging.send(Email(type=EmailType.INVITE, to="never@example.com", variables={}))
         transaction.set_rollback(True)
     sent = post()
     wait_until(lambda: smtp.received, "an email")
@@ -121,7 +121,7 @@ def test_emails_sent_before_the_worker_starts_are_delivered(queue: Queue, smtp: 
 def test_a_code_by_sms_does_not_wait_for_the_emails_before_it(queue: Queue, smtp: FakeSmtp) -> None:
     post()
     post()
-    code = Sms(kind=SmsKind.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"})
+    code = Sms(type=SmsType.CONFIRMATION, to="15551234567", channel="sms", variables={"Code": "987654"})
     with transaction.atomic():
         messaging.send(code)
     running = jobs.Worker()

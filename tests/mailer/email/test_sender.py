@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 from authsvc.conf import Secret
-from authsvc.messaging import DeliveryFailed, Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailType
 from mailer.email import sender, smtp
 from mailer.rendering.renderer import Rendered
 from tests import ports
@@ -25,7 +25,7 @@ from tests.fakes.smtp import DROP, PASSWORD, USER, FakeSmtp, Received, server_tl
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MESSAGE = Email(
-    kind=EmailKind.CONFIRMATION,
+    type=EmailType.CONFIRMATION,
     to="ada@example.com",
     variables={},
     id=UUID("11111111-2222-4333-8444-555555555555"),
@@ -128,7 +128,7 @@ def test_a_recipient_that_is_not_one_bare_address_fails_permanently(auth_config:
     with FakeSmtp() as server:
         use(auth_config, server)
         with pytest.raises(DeliveryFailed, match="not an address") as failure:
-            sender.send(Email(kind=EmailKind.INVITE, to=to, variables={}), RENDERED, at=NOW)
+            sender.send(Email(type=EmailType.INVITE, to=to, variables={}), RENDERED, at=NOW)
         assert failure.value.permanent
         assert server.received == []
 
@@ -172,7 +172,7 @@ def test_an_additional_header_replaces_sender_recipient_line_and_subject(auth_co
     [("ada@bücher.example", "ada@xn--bcher-kva.example"), ("jürgen@example.com", "jürgen@example.com")],
 )
 def test_non_ascii_addresses_are_delivered(auth_config: ChangeConfig, to: str, envelope: str) -> None:
-    message = Email(kind=EmailKind.INVITE, to=to, variables={})
+    message = Email(type=EmailType.INVITE, to=to, variables={})
     assert deliver(auth_config, message=message).recipients == [envelope]
 
 
@@ -184,7 +184,7 @@ def test_without_a_mail_server_delivery_succeeds(auth_config: ChangeConfig) -> N
 def test_delivery_without_a_recipient_fails(auth_config: ChangeConfig) -> None:
     auth_config(smtp={"host": ""})
     with pytest.raises(DeliveryFailed):
-        sender.send(Email(kind=EmailKind.INVITE, to="", variables={}), RENDERED, at=NOW)
+        sender.send(Email(type=EmailType.INVITE, to="", variables={}), RENDERED, at=NOW)
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from accounts.users import identifiers
 from accounts.users.records import UserRecord
 from authsvc import errors
 from authsvc.caller import Caller
-from authsvc.messaging import DeliveryFailed, Email, EmailKind
+from authsvc.messaging import DeliveryFailed, Email, EmailType
 from mailer import gotemplate
 from mailer.delivery import encryption
 from mailer.email import sender as mail
@@ -94,7 +94,7 @@ def send(peer: FakeSmtp, message: Email) -> Received | None:
     opened = encryption.decrypt(encryption.encrypt(message), message_id=message.id)
     assert isinstance(opened, Email)
     try:
-        mail.send(opened, renderer.render(opened.kind, opened.variables), at=timezone.now())
+        mail.send(opened, renderer.render(opened.type, opened.variables), at=timezone.now())
     except REFUSALS:
         assert peer.received == []
         return None
@@ -141,7 +141,8 @@ def a_user(*, address: str = "ada@example.com", **metadata: Any) -> UserRecord:
 
 
 def a_magic_link(user: UserRecord, *, redirect_to: str = "http://localhost:3000") -> Email:
-    return confirmation_emails.magic_link(
+    return confirmation_emails.build(
+        EmailType.MAGIC_LINK,
         user,
         secret=OneTimeSecret(code="123456", link_token="0" * 56),
         redirect_to=redirect_to,
@@ -165,24 +166,24 @@ def test_metadata_in_a_subject_does_not_leave_it(
 ) -> None:
     auth_config(mailer={"subjects": {"magic_link": "{{ .Data.name }}, your link"}})
     made = a_magic_link(a_user(name=name), redirect_to=redirect_to)
-    message = Email(kind=made.kind, to=made.to, variables=made.variables, id=message_id)
+    message = Email(type=made.type, to=made.to, variables=made.variables, id=message_id)
     received = send(peer, message)
     assert received is not None
     assert assert_sound(received, message)["Subject"].strip() == as_one_line(f"{name}, your link")
 
 
 @steady
-@given(kind=st.sampled_from(EmailKind), text=TEXTS, data=st.dictionaries(TEXTS, TEXTS, max_size=3))
+@given(kind=st.sampled_from(EmailType), text=TEXTS, data=st.dictionaries(TEXTS, TEXTS, max_size=3))
 def test_variables_inject_no_header(
-    peer: FakeSmtp, auth_config: ChangeConfig, kind: EmailKind, text: str, data: dict[str, str]
+    peer: FakeSmtp, auth_config: ChangeConfig, kind: EmailType, text: str, data: dict[str, str]
 ) -> None:
     names = (
         "SiteURL Email ConfirmationURL Token TokenHash RedirectTo NewEmail SendingTo OldEmail Phone OldPhone"
         " Provider FactorType"
     ).split()
     subject = "".join(f"{{{{ .{name} }}}}" for name in names) + "{{ range $k, $v := .Data }}{{ $k }}{{ $v }}{{ end }}"
-    auth_config(mailer={"subjects": dict.fromkeys((message_types.EMAIL_TYPES[kind].key,), subject)})
-    message = Email(kind=kind, to="ada@example.com", variables={**dict.fromkeys(names, text), "Data": data})
+    auth_config(mailer={"subjects": dict.fromkeys((message_types.EMAIL_DEFINITIONS[kind].key,), subject)})
+    message = Email(type=kind, to="ada@example.com", variables={**dict.fromkeys(names, text), "Data": data})
     received = send(peer, message)
     if received is not None:
         assert_sound(received, message)
@@ -228,7 +229,7 @@ def test_an_accepted_address_is_the_only_recipient(peer: FakeSmtp, text: str) ->
 @example(to="Ada <eve@example.com>")
 @given(to=addresses(TEXTS))
 def test_an_unchecked_address_is_the_only_recipient_or_rejected(peer: FakeSmtp, to: str) -> None:
-    message = Email(kind=EmailKind.PASSWORD_CHANGED, to=to, variables={"Email": to})
+    message = Email(type=EmailType.PASSWORD_CHANGED, to=to, variables={"Email": to})
     received = send(peer, message)
     if received is not None:
         assert_sound(received, message)

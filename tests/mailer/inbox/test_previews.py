@@ -42,7 +42,7 @@ def run(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("key", previews.EMAIL_KINDS)
+@pytest.mark.parametrize("key", previews.EMAIL_TYPES)
 def test_every_type_has_a_complete_preview(key: str) -> None:
     preview = previews.render_preview(key)
     assert (preview.key, preview.url, preview.problem) == (key, "", "")
@@ -116,7 +116,7 @@ def test_an_unknown_type_is_rejected_with_the_valid_ones() -> None:
     with pytest.raises(CommandError) as caught:
         run("nonsense")
     assert "'nonsense'" in str(caught.value)
-    for key in previews.EMAIL_KINDS:
+    for key in previews.EMAIL_TYPES:
         assert key in str(caught.value)
 
 
@@ -143,12 +143,12 @@ def test_without_an_inbox_the_command_fails(auth_config: ChangeConfig) -> None:
 def test_the_inbox_links_to_the_previews_of_all_types(client: Client, peer: HttpPeer) -> None:
     assert 'href="/inbox/previews/"' in client.get("/inbox/").content.decode()
     page = client.get("/inbox/previews/").content.decode()
-    for key in previews.EMAIL_KINDS:
+    for key in previews.EMAIL_TYPES:
         assert f'href="/inbox/previews/{key}"' in page
         assert f'<iframe src="/inbox/previews/{key}/body"' in page
     assert f"template <strong>{peer.url}/t.html</strong>" in page
-    assert page.count("built in") == len(previews.EMAIL_KINDS) - 1
-    switches = [entry.setting for entry in message_types.EMAIL_TYPES.values() if entry.setting]
+    assert page.count("built in") == len(previews.EMAIL_TYPES) - 1
+    switches = [entry.setting for entry in message_types.EMAIL_DEFINITIONS.values() if entry.setting]
     assert page.count("disabled") == len(switches) > 0
     assert peer.received == []
 

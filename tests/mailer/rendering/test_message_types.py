@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer.rendering import message_types
 from tests.conftest import ChangeConfig
 
@@ -27,23 +27,23 @@ SUBJECTS = {
     "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
     "impersonation_notification": "A member of our staff opened your account",
 }
-NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailKind if kind.value.endswith("_notification")}
+NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailType if kind.value.endswith("_notification")}
 # Their senders have separate settings.
-del NOTICES[EmailKind.EMAIL_TAKEN], NOTICES[EmailKind.RECOVERY_CODE_USED], NOTICES[EmailKind.IMPERSONATION]
+del NOTICES[EmailType.EMAIL_TAKEN], NOTICES[EmailType.RECOVERY_CODE_USED], NOTICES[EmailType.IMPERSONATION]
 
 
 def test_every_type_has_a_key_and_a_default_subject() -> None:
-    assert {entry.key: entry.subject for entry in message_types.EMAIL_TYPES.values()} == SUBJECTS
-    assert set(message_types.EMAIL_TYPES) == set(EmailKind)
+    assert {entry.key: entry.subject for entry in message_types.EMAIL_DEFINITIONS.values()} == SUBJECTS
+    assert set(message_types.EMAIL_DEFINITIONS) == set(EmailType)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EmailKind if kind not in NOTICES])
-def test_action_emails_are_always_enabled(kind: EmailKind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in EmailType if kind not in NOTICES])
+def test_action_emails_are_always_enabled(kind: EmailType) -> None:
     assert message_types.is_enabled(kind)
 
 
 @pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
-def test_each_notification_has_its_own_switch(kind: EmailKind, switch: str, auth_config: ChangeConfig) -> None:
+def test_each_notification_has_its_own_switch(kind: EmailType, switch: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
     assert not message_types.is_enabled(kind)
     auth_config(mailer={"notifications": frozenset({switch})})

@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import pytest
 
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer.rendering import renderer, template_cache
 from mailer.rendering.template_cache import TemplateCache
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response
 from tests.timeouts import wait_until
 
-KIND = EmailKind.CONFIRMATION
+KIND = EmailType.CONFIRMATION
 MAX_AGE, RETRY = 600.0, 10.0
 BUILT_IN = "Confirm your email address"
 DOWN = Response(status=500)
@@ -53,7 +53,7 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
         yield running
 
 
-def body(cache: TemplateCache, kind: EmailKind = KIND) -> str:
+def body(cache: TemplateCache, kind: EmailType = KIND) -> str:
     """The HTML of an email; of the built-in body only its heading."""
     html = renderer.render_templates(cache.get(kind), kind, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
@@ -200,7 +200,7 @@ def test_a_refresh_fetches_only_missing_templates(
     cache.refresh()
     cache.refresh()
     assert len(peer.received) == 2  # a notice that is switched off needs none
-    assert body(cache, EmailKind.RECOVERY) == "one"
+    assert body(cache, EmailType.RECOVERY) == "one"
     assert len(peer.received) == 2
 
 

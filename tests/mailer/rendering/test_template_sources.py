@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from mailer.rendering import renderer, template_sources
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response, redirect
 from tests.mailer.rendering.test_built_in_templates import VARIABLES
 from tests.ports import free_port
 
-KIND = EmailKind.CONFIRMATION
+KIND = EmailType.CONFIRMATION
 HTTP_ERROR = "templatemailer_template_body_http_error"
 PARSE_ERROR = "templatemailer_template_body_parse_error"
 
 
-def loaded(kind: EmailKind = KIND) -> renderer.Rendered:
+def loaded(kind: EmailType = KIND) -> renderer.Rendered:
     return renderer.render_templates(
         template_sources.load_templates(kind, template_sources.template_config(kind)), kind, VARIABLES
     )
@@ -115,5 +115,5 @@ def test_a_long_template_is_truncated(
 
 def test_only_configured_types_are_fetched(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    assert "Reset" in loaded(EmailKind.RECOVERY).subject
+    assert "Reset" in loaded(EmailType.RECOVERY).subject
     assert peer.received == []

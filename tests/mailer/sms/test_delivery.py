@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from authsvc import jobs, messaging
-from authsvc.messaging import Sms, SmsKind
+from authsvc.messaging import Sms, SmsType
 from mailer.checks import check_sms_templates
 from mailer.delivery import attempt, encryption
 from mailer.inbox import storage
@@ -30,7 +30,7 @@ BUSY = in_json({"code": 500, "message": "Internal server error", "more_info": "e
 
 
 def an_sms(**fields: Any) -> Sms:
-    defaults: dict[str, Any] = {"kind": SmsKind.CONFIRMATION, "to": "15551234567", "channel": "sms"}
+    defaults: dict[str, Any] = {"type": SmsType.CONFIRMATION, "to": "15551234567", "channel": "sms"}
     return Sms(**{**defaults, "variables": {"Code": "987654"}, **fields})
 
 
@@ -38,7 +38,7 @@ def deliver(message: Sms, *, pause: timedelta | None = timedelta(seconds=5)) -> 
     attempt.deliver(
         message_id=message.id,
         channel=message.channel,
-        kind=str(message.kind),
+        kind=str(message.type),
         encrypted=encryption.encrypt(message),
         attempt=1,
         retry_delay=pause,

@@ -13,7 +13,7 @@ from accounts.identities import external_sign_in
 from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
 from accounts.models import Factor, Identity, User
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, VERIFIER, make_user
@@ -106,8 +106,8 @@ def test_a_verified_address_links_the_identity_to_its_account(
     assert Session.objects.filter(id=session.id).exists()
     linked = {"identity_id": str(identity.id), "provider": "github", "provider_id": "7"}
     assert audit_trail() == [("identity_linked", linked), ("login", {"provider": "github"})]
-    assert [(mail.kind, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
-        (EmailKind.IDENTITY_LINKED, EMAIL, "github")
+    assert [(mail.type, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
+        (EmailType.IDENTITY_LINKED, EMAIL, "github")
     ]
     mailbox.clear()
     browser.sign_in()
@@ -265,7 +265,7 @@ def test_an_unverified_address_gets_a_confirmation_email(
     assert audit_trail() == []
     assert not Session.objects.exists()
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to) == (EmailKind.CONFIRMATION, EMAIL)
+    assert (mail.type, mail.to) == (EmailType.CONFIRMATION, EMAIL)
     assert f"&type=signup&redirect_to={SITE}/in" in mail.variables["ConfirmationURL"]
     assert not mail.variables["TokenHash"].startswith("pkce_")
     confirmed = api.post("/verify", {"type": "email", "token_hash": mail.variables["TokenHash"]})

@@ -492,11 +492,13 @@ def test_client_authentication_falls_back_to_the_body_and_stays_there(github: Gi
 
 
 def test_the_cache_of_client_authentication_styles_is_bounded(github: GitHub, browser: Browser) -> None:
-    backends._uses_body.update({(f"https://{number}.example/token", "cid"): True for number in range(1000)})
+    backends.sends_credentials_in_body.update(
+        {(f"https://{number}.example/token", "cid"): True for number in range(1000)}
+    )
 
     browser.sign_in()
 
-    assert len(backends._uses_body) == 1
+    assert len(backends.sends_credentials_in_body) == 1
 
 
 # Addresses

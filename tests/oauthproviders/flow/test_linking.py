@@ -13,7 +13,7 @@ from django.utils import timezone
 from accounts.models import Identity, User
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
@@ -106,8 +106,8 @@ def test_an_identity_is_linked(github: GitHub, browser: Browser, api: Api, mailb
     assert me["user_metadata"]["name"] == "Work"
     linked = {"identity_id": str(identity.id), "provider": "github", "provider_id": "7"}
     assert audit_trail() == [("identity_linked", linked)]
-    assert [(mail.kind, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
-        (EmailKind.IDENTITY_LINKED, "work@example.com", "github")
+    assert [(mail.type, mail.to, mail.variables["Provider"]) for mail in mailbox.emails] == [
+        (EmailType.IDENTITY_LINKED, "work@example.com", "github")
     ]
 
 
@@ -263,7 +263,7 @@ def test_a_verified_address_makes_an_anonymous_user_permanent(
     assert (user.email, user.is_anonymous, user.raw_user_meta_data) == (EMAIL, False, {"email_verified": True})
     assert user.email_confirmed_at is not None
     assert user.raw_app_meta_data == {"provider": "github", "providers": ["github"]}
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.IDENTITY_LINKED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.IDENTITY_LINKED]
 
 
 @pytest.mark.parametrize("autoconfirm", [False, True])
@@ -282,7 +282,7 @@ def test_an_unverified_address_of_an_anonymous_user_gets_a_confirmation_email(
     assert user.raw_app_meta_data == {}
     assert Identity.objects.get().user_id == user.id
     (mail,) = mailbox.emails
-    assert (mail.kind, mail.to) == (EmailKind.EMAIL_CHANGE, EMAIL)
+    assert (mail.type, mail.to) == (EmailType.EMAIL_CHANGE, EMAIL)
     assert mail.variables["ConfirmationURL"].endswith(f"&redirect_to={SITE}/in")
     assert api.get(f"/verify?type=email_change&token={mail.variables['TokenHash']}").status_code == 303
     user.refresh_from_db()

@@ -115,7 +115,7 @@ def test_a_user_signs_in_twice_with_the_same_account(
     assert iss == recording.data["identity_data"]["iss"] or iss.startswith(moved.base_url)
     email_claims = {"email": "ada@example.com", "email_verified": is_verified, "phone_verified": False}
     assert identity_data == {**moved.identity_data, **email_claims}
-    assert [str(mail.kind) for mail in mailbox.emails] == ([] if is_verified else ["email_change"])
+    assert [str(mail.type) for mail in mailbox.emails] == ([] if is_verified else ["email_change"])
     again = redirect_fragment(sign_in(api, moved, peer))
     assert api.get("/user", bearer=again["access_token"]).json()["id"] == user["id"]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from accounts.models import FailedAttempts, Identity, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.accounts.mfa.test_challenges import TWILIO
 from tests.conftest import ApiResponse, ChangeConfig, Mailbox
@@ -57,7 +57,7 @@ def test_both_addresses_confirm_a_change(inside: PageBrowser, user: User, mailbo
     # No further session is started, and this one stays.
     assert Session.objects.get() == session
     assert inside.is_in
-    assert EmailKind.EMAIL_CHANGED in [mail.kind for mail in mailbox.emails]
+    assert EmailType.EMAIL_CHANGED in [mail.type for mail in mailbox.emails]
     entries = [entry for entry in audit_payloads() if entry["action"] == "user_modified"]
     assert {entry["actor_id"] for entry in entries} == {str(user.id)}
 
@@ -174,7 +174,7 @@ def test_the_proofs_that_settings_require_are_asked_for(
 @pytest.mark.usefixtures("phones")
 def test_a_phone_is_changed_with_a_code(inside: PageBrowser, mailbox: Mailbox) -> None:
     assert inside.submit(PHONE, phone="+1 (555) 000-4567").headers["Location"] == PHONE
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert text.to == "15550004567"
     assert "+15550004567" in inside.text(PHONE)
     wrong = confirm(inside, "15550004567", "000000", PHONE)

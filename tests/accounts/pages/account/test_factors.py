@@ -10,7 +10,7 @@ import pytest
 
 from accounts.mfa import recovery_codes
 from accounts.models import Factor, RecoveryCode, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.test_challenges import TWILIO
@@ -91,7 +91,7 @@ def test_an_app_is_enrolled_by_qr_code_and_asked_for_at_sign_in(
     factor = Factor.objects.get()
     assert (factor.friendly_name, factor.status) == ("my app", "verified")
     assert inside.get(f"{APP}/code").headers["Location"] == APP  # the secret is shown during the enrolment only
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.FACTOR_ENROLLED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.FACTOR_ENROLLED]
     assert secret not in json.dumps(audit_payloads())
     again = PageBrowser()
     again.sign_in("ada@example.com")
@@ -132,7 +132,7 @@ def test_a_factor_is_removed_after_a_question(inside: PageBrowser, user: User, m
     assert inside.is_in
     (entry,) = entries("factor_unenrolled")
     assert entry["actor_id"] == str(user.id)
-    assert mailbox.emails[-1].kind == EmailKind.FACTOR_UNENROLLED
+    assert mailbox.emails[-1].type == EmailType.FACTOR_UNENROLLED
 
 
 def test_a_session_below_aal2_changes_nothing(inside: PageBrowser) -> None:
@@ -150,7 +150,7 @@ def test_a_session_below_aal2_changes_nothing(inside: PageBrowser) -> None:
 
 def test_a_phone_is_enrolled_with_the_code_of_a_message(inside: PageBrowser, mailbox: Mailbox) -> None:
     assert inside.submit(PHONE, name="mobile", phone="+1 555 000 4567").headers["Location"] == f"{PHONE}/code"
-    (text,) = mailbox.texts
+    (text,) = mailbox.sms
     assert "+15550004567" in inside.text(f"{PHONE}/code")
     assert inside.submit(f"{PHONE}/code", code="000000").status_code == 422
     assert inside.submit(f"{PHONE}/code", code=text.variables["Code"]).headers["Location"] == FACTORS

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from accounts.models import Identity, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from tests import factories
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.fakes.http_peer import MockedServer
@@ -65,7 +65,7 @@ def test_a_provider_is_linked_without_another_session(
     assert set(Identity.objects.filter(user=user).values_list("provider", flat=True)) == {"email", "github"}
     assert Session.objects.get() == session
     assert not FlowState.objects.exists()
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.IDENTITY_LINKED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.IDENTITY_LINKED]
     assert "identity_linked" in [entry["action"] for entry in audit_payloads()]
 
 
@@ -132,7 +132,7 @@ def test_an_identity_is_unlinked_but_not_the_last(inside: PageBrowser, github: G
     assert "GitHub" in inside.text(page)
     assert inside.submit(page).headers["Location"] == IDENTITIES
     assert Identity.objects.get() == only
-    assert mailbox.emails[-1].kind == EmailKind.IDENTITY_UNLINKED
+    assert mailbox.emails[-1].type == EmailType.IDENTITY_UNLINKED
     assert audit_payloads()[-1]["action"] == "identity_unlinked"
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from accounts.models import FailedAttempts, User
-from authsvc.messaging import EmailKind
+from authsvc.messaging import EmailType
 from authsvc.models import AuditLogEntry
 from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD
@@ -39,7 +39,7 @@ def test_a_change_ends_other_sessions_and_is_notified(inside: PageBrowser, user:
     entries = [entry for entry in audit_payloads() if entry["action"] == "user_updated_password"]
     assert [entry["actor_id"] for entry in entries] == [str(user.id)]
     assert NEW not in json.dumps(audit_payloads())
-    assert [mail.kind for mail in mailbox.emails] == [EmailKind.PASSWORD_CHANGED]
+    assert [mail.type for mail in mailbox.emails] == [EmailType.PASSWORD_CHANGED]
 
 
 @pytest.mark.parametrize(

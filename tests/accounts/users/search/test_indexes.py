@@ -27,6 +27,7 @@ from accounts.users.search import indexes, queries, words
 from accounts.users.search.filters import UserFilter
 from authsvc.conf import Secret
 from authsvc.db import advisory_locks, postgresql
+from authsvc.db.sql import namespaced
 from authsvc.jobs import registry
 from tests import debian_postgresql, factories
 from tests.conftest import ChangeConfig
@@ -120,7 +121,7 @@ def test_search_uses_indexes(trigrams: None, ensured: None) -> None:
     assert valid_indexes() == NAMES
     parts = UserFilter(aud="authenticated", text="keller.2711")
     beginnings = UserFilter(aud="authenticated", text="zq")
-    for chosen, values in (queries._match(parts), queries._restricted_match(beginnings)):
+    for chosen, values in (queries.match_sql(parts), queries.restricted_match_sql(beginnings)):
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN {chosen}", values)
             plan = "\n".join(line for (line,) in cursor.fetchall())
@@ -141,8 +142,8 @@ def test_letters_outside_locale_are_not_indexed(locale: str, is_too_expensive: b
     try:
         with connected_to(NAME="letters"):
             query_column("CREATE EXTENSION pg_trgm")
-            query_column(f"CREATE TABLE {queries._users()} AS SELECT generate_series(0, {queries.LARGE_TABLE})")
-            query_column(f"ANALYZE {queries._users()}")
+            query_column(f"CREATE TABLE {namespaced('users')} AS SELECT generate_series(0, {queries.LARGE_TABLE})")
+            query_column(f"ANALYZE {namespaced('users')}")
             assert (query_column("SELECT show_trgm('žřš')") == [[]]) == is_too_expensive
             assert queries.is_too_expensive(UserFilter(aud="", text="žřš")) == is_too_expensive
             assert not queries.is_too_expensive(UserFilter(aud="", text="žřšabc"))
