@@ -237,7 +237,7 @@ def test_a_user_of_such_a_program_uses_a_tenth(api: Api, mailbox: Mailbox) -> No
     attacker, owner = factories.make_session().access_token, factories.make_session().access_token
     for number in range(3):
         challenge_new_factor(api, attacker, number)
-    assert len(mailbox.texts) == 1
+    assert len(mailbox.sms) == 1
 
     assert challenge_new_factor(api, owner, 100).status_code == 200
 

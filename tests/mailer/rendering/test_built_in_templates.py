@@ -79,7 +79,7 @@ def test_bodies_load_no_external_resources(kind: EmailType) -> None:
 
 def test_the_code_is_the_only_number_of_its_form() -> None:
     """Programs that read the code from the email, such as tests of applications, take no color for it."""
-    assert re.findall(r"\b[0-9]{6,10}\b", renderer.render(EmailKind.REAUTHENTICATION, VARIABLES).html) == ["123456"]
+    assert re.findall(r"\b[0-9]{6,10}\b", renderer.render(EmailType.REAUTHENTICATION, VARIABLES).html) == ["123456"]
 
 
 @pytest.mark.parametrize("kind", WITH_LINK)
