@@ -136,7 +136,7 @@ def _retry_after(response: Response, *, at: datetime) -> timedelta:
         return min(timedelta(seconds=min(int(text[:10]), 10**9)), _MAX_RETRY_AFTER)
     try:
         until = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return timedelta()
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return min(max(until - at, timedelta()), _MAX_RETRY_AFTER)

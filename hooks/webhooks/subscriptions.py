@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,7 @@ from authsvc import conf
 from authsvc.conf import Secret
 from authsvc.db.sql import fetch_rows
 from authsvc.security import encryption
+from authsvc.security.encryption import DecryptionError
 from hooks.webhooks import queries
 
 MAX_AGE = 10.0
@@ -33,8 +35,18 @@ class Endpoint:
     failing_since: datetime | None
 
     def secrets(self) -> list[Secret]:
-        """The secrets that sign, in the form `v1,whsec_…`. Raises DecryptionError."""
-        return [Secret(f"v1,{encryption.decrypt(stored, bound_to=self.id)}") for stored in self.stored_secrets]
+        """The secrets that sign, in the form `v1,whsec_…`. Raises DecryptionError.
+
+        A former one that cannot be read does not sign: an administrator may have replaced it for that reason.
+        """
+        current, *former = self.stored_secrets
+        secrets = [self._read(current)]
+        with contextlib.suppress(DecryptionError):
+            secrets += map(self._read, former)
+        return secrets
+
+    def _read(self, stored: str) -> Secret:
+        return Secret(f"v1,{encryption.decrypt(stored, bound_to=self.id)}")
 
     def receives(self, event_type: str) -> bool:
         return not self.event_types.isdisjoint(("*", event_type, f"{event_type.partition('.')[0]}.*"))

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
+from authsvc.conf import Secret
 from authsvc.events import EventType
 from authsvc.jobs import cleanup
 from authsvc.security import encrypted_columns, encryption
@@ -219,6 +220,20 @@ class TestSecrets:
         assert second.headers["webhook-signature"] == signature(second, rotated["secret"])
         assert expect_success(api, "GET", f"endpoints/{endpoint_id}")["has_previous_secret"] is False
         assert audit_trail()[-1] == ("webhook_endpoint_secret_rotated", {"endpoint_id": str(endpoint_id)})
+
+    def test_a_former_secret_that_cannot_be_read_does_not_sign(
+        self, receiver: HttpPeer, api: Api, auth_config: ChangeConfig
+    ) -> None:
+        endpoint_id = make_endpoint(receiver.url).endpoint.id
+        auth_config(jwt={"secret": Secret("another-secret-of-at-least-32-characters")})
+        rotated = expect_success(api, "POST", f"endpoints/{endpoint_id}/rotate_secret")
+        subscriptions.cache.clear()
+        record()
+
+        deliver()
+
+        [request] = receiver.received
+        assert request.headers["webhook-signature"] == signature(request, rotated["secret"])
 
     def test_the_former_secret_ends_at_once_without_grace(self, receiver: HttpPeer, api: Api) -> None:
         endpoint_id = make_endpoint(receiver.url).endpoint.id

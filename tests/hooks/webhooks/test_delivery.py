@@ -146,6 +146,7 @@ def test_retry_after_delays_the_next_attempt(status: int, receiver: HttpPeer) ->
         (503, "Wed, 21 Oct 2915 07:28:00 GMT", 86_400),
         (503, "-5", 0),
         (503, "soon", 0),
+        (503, "Wed, 99999999999999999999 Oct 2915 07:28:00 GMT", 0),
         (503, "", 0),
         (500, "17", 0),
     ],
