@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 
 from authsvc import conf, jobs
-from authsvc.messaging import DeliveryFailed, Message, Sms, contract
+from authsvc.messaging import DeliveryFailed, Email, Message, Sms, contract
 from authsvc.observability import metrics
 from authsvc.security import rate_limits
 from mailer import sms
@@ -63,7 +63,7 @@ def deliver(
         logger.warning("notification not sent", extra=_log_fields(record))
         return
     try:
-        gateway_id = _send(message, at=at)
+        gateway_id = _send(message, attempt=attempt, at=at)
     except Exception as error:  # noqa: BLE001  (a broken template and any error of a back end are failed attempts too)
         reason = _reason(error, message)
         stack = None if isinstance(error, DeliveryFailed) else "".join(traceback.format_tb(error.__traceback__))
@@ -101,20 +101,28 @@ def _exceeds_quota(message: Message) -> bool:
     return rate_limits.consume_event(bucket="email_sent", rate=conf.current().limits.email_sent) is not None
 
 
-def _send(message: Message, *, at: datetime) -> str:
+def _send(message: Message, *, attempt: int, at: datetime) -> str:
     """Return the gateway's id of the message. Raises DeliveryFailed, and any error of a template."""
     if message.hook_call is not None:
         if contract.message_hook is not None and contract.message_hook.deliver(message):
             return _BY_HOOK
         if message.hook_call.other is not None:
-            # If the email after it fails, the next attempt sends both again.
-            _send(message.hook_call.other, at=at)
+            _send_once(message.hook_call.other, attempt=attempt, at=at)
     if isinstance(message, Sms):
         return _send_sms(message)
     rendered = renderer.render(message.type, message.variables, language=message.language)
     gateway_id = sender.send(message, rendered, at=at)
     _save_to_inbox(message, channel="email", subject=rendered.subject, html=rendered.html, text=rendered.text)
     return gateway_id
+
+
+def _send_once(email: Email, *, attempt: int, at: datetime) -> None:
+    """Send an email and record it, unless an earlier attempt of its job has: the email after it may have failed."""
+    if Attempt.objects.filter(message_id=email.id, outcome=Outcome.DELIVERED).exists():
+        return
+    gateway_id = _send(email, attempt=attempt, at=at)
+    record = Attempt(message_id=email.id, user_id=email.user_id, channel="email", kind=str(email.kind), attempt=attempt)
+    _record(record, Outcome.DELIVERED, gateway_id=_redact(gateway_id, email))
 
 
 def _send_sms(message: Sms) -> str:

@@ -143,7 +143,25 @@ def test_the_mailer_delivers_both_emails_of_a_change_if_the_hook_fails_open(
     assert len(hook.received) == 1
     assert [email.message["To"] for email in smtp.received] == [EMAIL, NEW]
     assert [(outcome, gateway_id) for *_, outcome, gateway_id, _ in outcomes()] == [
-        ("delivered", "2.0.0 Ok: queued as 2")
+        ("delivered", "2.0.0 Ok: queued as 1"),
+        ("delivered", "2.0.0 Ok: queued as 2"),
+    ]
+
+
+def test_the_mailer_sends_no_email_of_a_change_again_if_the_other_one_failed(
+    api: Api, queue: Queue, smtp: FakeSmtp, use_message_hook: UseMessageHook
+) -> None:
+    use_message_hook(Hook.SEND_EMAIL, on_failure="open").respond(DOWN)
+    smtp.rejections = {NEW: "450 4.2.0 greylisted"}
+    change_email(api)
+    assert run(queue) is jobs.Retry
+    smtp.rejections = {}
+    assert run(queue, attempt=2) is None
+    assert [email.message["To"] for email in smtp.received] == [EMAIL, NEW]
+    assert [(attempt, outcome) for attempt, _, _, outcome, *_ in outcomes()] == [
+        (1, "delivered"),
+        (1, "retry"),
+        (2, "delivered"),
     ]
 
 
