@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -55,7 +56,8 @@ def run(request: ImportRequest, *, show: ShowProgress) -> Report:
                 _require_read_access(snapshot, tables)
                 report = Report(version=snapshot.version)
                 for table in tables:
-                    report.tallies[table.name] = _stage(snapshot, table, show=show)
+                    with _naming(table):
+                        report.tallies[table.name] = _stage(snapshot, table, show=show)
                 report.not_imported = list(_tables_not_imported(snapshot, tables))
                 report.warnings = list(_source_warnings(snapshot, tables))
                 needs_sessions = legacy_sessions.are_needed(snapshot)
@@ -164,7 +166,8 @@ def _write(tables: list[Table], report: Report, *, request: ImportRequest, show:
         report.tallies[table.name].deleted += queries.delete_missing_rows(table)
         queries.clear_reassigned_values(table)
     for table in tables:
-        _write_table(table, report.tallies[table.name], show=show)
+        with _naming(table):
+            _write_table(table, report.tallies[table.name], show=show)
     daily_counts.reset()
     if not request.dry_run:
         queries.advance_sequence()
@@ -215,6 +218,15 @@ def _source_warnings(snapshot: Source, tables: list[Table]) -> Iterator[str]:
         source_columns = set(snapshot.tables.get(table.name, {}))
         if unknown := sorted(source_columns - set(table.columns) - table.ignored):
             yield f"{table.name}: unknown columns are not imported: {', '.join(unknown)}"
+
+
+@contextlib.contextmanager
+def _naming(table: Table) -> Iterator[None]:
+    """Raises ImportRejected with the name of the table for a value that cannot be read or stored."""
+    try:
+        yield
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise ImportRejected(f"{_error_text(error)} in {table.name}") from None
 
 
 def _error_text(error: psycopg.Error) -> str:

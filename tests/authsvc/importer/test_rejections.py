@@ -135,7 +135,10 @@ def test_an_unexpected_conflict_changes_nothing(reference: Reference) -> None:
     user_id = reference.user()
     reference.identity(user_id, "x@example.com", provider_id=str(ours.id))
     ran = run(reference.url)
-    assert ran.error == "nothing was written: UniqueViolation, constraint identities_provider_id_provider_unique"
+    assert (
+        ran.error
+        == "nothing was written: UniqueViolation, constraint identities_provider_id_provider_unique in identities"
+    )
     assert User.objects.get().id == ours.id
 
 
@@ -148,3 +151,12 @@ def test_the_source_may_be_a_schema_of_the_target_database(transactional_db: Non
     finally:
         reference.execute("DROP SCHEMA auth CASCADE")
         reference.close()
+
+
+def test_an_unreadable_value_is_reported_with_its_table_and_without_its_text(reference: Reference) -> None:
+    reference.user()
+    reference.execute(
+        "INSERT INTO auth.audit_log_entries VALUES (NULL, %s, %s)", [ADA, r'{"actor_username": "\ud83d"}']
+    )
+    ran = run(reference.url, "--with-audit-log")
+    assert ran.error == "nothing was written: InvalidTextRepresentation in audit_log_entries"
