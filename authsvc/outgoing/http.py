@@ -89,14 +89,15 @@ def send(
     truncate: bool = False,
     follow_redirects: bool = False,
     public_only: bool = False,
+    has_secret_path: bool = False,
 ) -> Response:
     """Send one request and read the complete response within `timeout`. Raises Unreachable, and ServiceBusy.
 
     At most one of `form`, `json` and `content` is the body; `auth` is user and password (RFC 7617). A response longer
     than `max_bytes` is an error, or is cut there with `truncate`. `follow_redirects`, for GET only, follows up to five
     redirects and sends neither `headers` nor `auth` to another origin. `public_only` is for URLs that no operator
-    chose: it connects to public addresses only, and never through a proxy, which would resolve the name again. The
-    environment sets proxies and certificate authorities.
+    chose: it connects to public addresses only, and never through a proxy, which would resolve the name again.
+    `has_secret_path` keeps the path of the URL out of the log. The environment sets proxies and authorities.
     """
     if follow_redirects and method != "GET":
         raise ValueError("only GET follows redirects")
@@ -111,7 +112,7 @@ def send(
             method, url, headers={**_HEADERS, **(headers or {})}, auth=_encode_auth(auth), **body
         )
         with bulkhead.wait_for(_loggable_address(url)[0]):
-            response = _exchange(request, call, max_bytes=max_bytes, truncate=truncate)
+            response = _exchange(request, call, max_bytes=max_bytes, truncate=truncate, has_secret_path=has_secret_path)
         location = response.headers.get("Location") if follow_redirects and response.status in _REDIRECTS else None
         if location is None:
             return response
@@ -133,7 +134,9 @@ def authorities(url: str) -> str:
     return named if isinstance(named, str) else AUTHORITIES
 
 
-def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool) -> Response:
+def _exchange(
+    request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool, has_secret_path: bool
+) -> Response:
     started = time.monotonic()
     outcome: int | str = ""
     host, path = _loggable_address(request.url)
@@ -150,7 +153,9 @@ def _exchange(request: requests.Request, call: connections.Call, *, max_bytes: i
         outcome = response.status
         return response
     finally:
-        fields = {"event": "http.send", "method": request.method, "host": host, "path": path, "outcome": outcome}
+        fields = {"event": "http.send", "method": request.method, "host": host, "outcome": outcome}
+        if not has_secret_path:
+            fields["path"] = path
         logger.debug("outgoing request", extra={**fields, "seconds": round(time.monotonic() - started, 3)})
 
 

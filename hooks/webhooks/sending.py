@@ -87,7 +87,7 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
     try:
         response = http.send(
             "POST", message.url, timeout=timeout, max_bytes=_MAX_RESPONSE_BYTES, headers=headers, content=message.body,
-            truncate=True, public_only=public_only,
+            truncate=True, public_only=public_only, has_secret_path=True,
         )  # fmt: skip
     except http.NotPublic:
         error = "address not allowed"

@@ -92,7 +92,10 @@ def _fetch(url: str) -> str:
     if response.status != HTTPStatus.OK:
         raise TemplateLoadError(event, f"status {response.status}")
     # The incremental decoder drops a character that the size limit has split.
-    return codecs.getincrementaldecoder("utf-8-sig")("replace").decode(response.body)
+    text = codecs.getincrementaldecoder("utf-8-sig")("replace").decode(response.body)
+    if not text.strip():
+        raise TemplateLoadError(event, "the template is empty")
+    return text
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -481,6 +482,17 @@ def test_the_response_is_kept_without_secrets(receiver: HttpPeer) -> None:
 )
 def test_redaction(text: str, kept: str) -> None:
     assert sending.redact(text.encode()) == kept
+
+
+def test_the_log_does_not_contain_the_path_of_an_endpoint(receiver: HttpPeer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    make_endpoint(f"{receiver.url}/services/T0/key-of-a-chat-service")
+    record()
+    deliver()
+    assert statuses() == ["succeeded"]
+    lines = [vars(line) for line in caplog.records]
+    assert "outgoing request" in caplog.text
+    assert not any("key-of-a-chat-service" in str(line) for line in lines)
 
 
 def test_a_response_that_is_too_long_is_cut(receiver: HttpPeer) -> None:

@@ -81,6 +81,13 @@ def test_only_status_200_is_a_template(status: int, peer: HttpPeer, auth_config:
     assert fetch_error() == (HTTP_ERROR, f"status {status}")
 
 
+@pytest.mark.parametrize("body", [b"", b" \r\n", b"\xef\xbb\xbf"])
+def test_an_empty_response_is_no_template(body: bytes, peer: HttpPeer, auth_config: ChangeConfig) -> None:
+    peer.respond(Response(body=body))
+    auth_config(mailer={"templates": {"confirmation": peer.url}})
+    assert fetch_error() == (HTTP_ERROR, "the template is empty")
+
+
 def test_an_unreachable_server_is_reported(auth_config: ChangeConfig) -> None:
     auth_config(mailer={"templates": {"confirmation": f"http://127.0.0.1:{free_port()}/secret"}})
     event, problem = fetch_error()
