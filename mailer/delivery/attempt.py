@@ -121,7 +121,7 @@ def _send_once(email: Email, *, attempt: int, at: datetime) -> None:
     if Attempt.objects.filter(message_id=email.id, outcome=Outcome.DELIVERED).exists():
         return
     gateway_id = _send(email, attempt=attempt, at=at)
-    record = Attempt(message_id=email.id, user_id=email.user_id, channel="email", kind=str(email.kind), attempt=attempt)
+    record = Attempt(message_id=email.id, user_id=email.user_id, channel="email", kind=str(email.type), attempt=attempt)
     _record(record, Outcome.DELIVERED, gateway_id=_redact(gateway_id, email))
 
 
