@@ -37,8 +37,14 @@ def _always(_at: datetime) -> Sequence[datetime]:
     return ()
 
 
-def _before_retention(at: datetime) -> Sequence[datetime]:
-    return (at - conf.current().webhooks.retention,)
+def _before_retention(at: datetime) -> Sequence[datetime] | None:
+    config = conf.current().webhooks
+    return (at - config.retention,) if config.enabled else None
+
+
+def _before_retention_while_disabled(at: datetime) -> Sequence[datetime] | None:
+    config = conf.current().webhooks
+    return None if config.enabled else (at - config.retention,) * 2
 
 
 cleanup.register(
@@ -68,6 +74,14 @@ cleanup.register(
         condition=f"t.created_at < %s AND NOT EXISTS (SELECT FROM {queries.DELIVERIES} d"
         " WHERE d.event_id = t.id AND d.status = 'pending')",
         parameters=_before_retention,
+        is_mandatory=True,
+    ),
+    # Nothing is delivered then. The last pending delivery is waited for, because the order of the others depends on it.
+    CleanupRule(
+        table="webhook_events",
+        condition=f"t.created_at < %s AND NOT EXISTS (SELECT FROM {queries.DELIVERIES} d"
+        " WHERE d.status = 'pending' AND d.created_at >= %s)",
+        parameters=_before_retention_while_disabled,
         is_mandatory=True,
     ),
     CleanupRule(table="webhook_deliveries", condition=_IS_OF_DELETED_ENDPOINT, parameters=_always, is_mandatory=True),

@@ -469,3 +469,26 @@ def test_old_events_are_deleted_unless_a_delivery_is_pending(receiver: HttpPeer,
 
     assert statuses() == ["pending"]
     assert WebhookEvent.objects.count() == 1
+
+
+def test_events_that_are_no_longer_delivered_are_deleted_after_the_last_one_is_old(
+    receiver: HttpPeer, auth_config: ChangeConfig
+) -> None:
+    hour = timedelta(hours=1)
+    auth_config(webhooks={"retention": hour})
+    make_endpoint(receiver.url)
+    receiver.respond(Response(status=500))
+    record()
+    record()
+    deliver()
+    auth_config(webhooks={"enabled": False})
+    older = WebhookEvent.objects.earliest("sequence")
+    WebhookEvent.objects.filter(id=older.id).update(created_at=older.created_at - hour)
+    WebhookDelivery.objects.filter(event=older).update(created_at=older.created_at - hour)
+
+    cleanup.run(at=timezone.now() + hour / 2, only_mandatory=True)
+    assert statuses() == ["pending", "pending"]
+
+    cleanup.run(at=timezone.now() + 2 * hour, only_mandatory=True)
+    assert statuses() == []
+    assert not WebhookEvent.objects.exists()
