@@ -29,6 +29,8 @@ SESSION_SECONDS = 180.0
 """Timeout for all replies of a connection. The timeouts above apply to each read, and a server may send single bytes:
 it would hold a worker, and all other jobs with it, for as long as it likes."""
 IMPLICIT_TLS_PORT = 465
+_MAX_REPLY_BYTES = 1_048_576
+"""Limit of all replies of a connection."""
 _MECHANISMS = ("CRAM-MD5", "PLAIN", "LOGIN")
 """In the order of preference. The first one does not send the password (RFC 2195)."""
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -42,12 +44,13 @@ _TOO_LARGE = 552
 
 
 class _Replies(io.RawIOBase):
-    """The bytes that a server sends, until the deadline of the connection."""
+    """The bytes that a server sends, until the deadline and up to the limit of the connection."""
 
     def __init__(self, sock: socket.socket, *, deadline: float) -> None:
         self._sock = sock
         self._raw = sock.makefile("rb", buffering=0)
         self._deadline = deadline
+        self._bytes_left = _MAX_REPLY_BYTES
 
     def readable(self) -> bool:
         return True
@@ -58,9 +61,13 @@ class _Replies(io.RawIOBase):
             raise TimeoutError("timed out")
         self._sock.settimeout(left if timeout is None else min(timeout, left))
         try:
-            return self._raw.readinto(buffer)
+            count = self._raw.readinto(buffer)
         finally:
             self._sock.settimeout(timeout)
+        self._bytes_left -= count or 0
+        if self._bytes_left < 0:
+            raise OSError("the replies are too long")
+        return count
 
     def close(self) -> None:
         self._raw.close()

@@ -347,24 +347,25 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
             sender.send(MESSAGE, RENDERED, at=NOW)
 
 
-def test_a_server_that_sends_single_bytes_is_given_up_after_a_timeout(
-    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("line", "pause", "reason"), [(b"2", 0.1, "timed out"), (b"220-x\r\n" * 1000, 0, "too long")])
+def test_a_server_whose_reply_does_not_end_is_given_up(
+    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, line: bytes, pause: float, reason: str
 ) -> None:
-    monkeypatch.setattr(smtp, "SESSION_SECONDS", 1.0)
+    monkeypatch.setattr(smtp, "SESSION_SECONDS", 1.0 if pause else 60.0)
 
     def greet(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError):
-            for _ in range(150):
-                connection.sendall(b"2")
-                time.sleep(0.1)
+            for _ in range(300):
+                connection.sendall(line)
+                time.sleep(pause)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=greet, args=(listener,), daemon=True).start()
         port = listener.getsockname()[1]
         auth_config(smtp={"host": "127.0.0.1", "port": port, "admin_email": "noreply@example.com"})
         started = time.monotonic()
-        with pytest.raises(DeliveryFailed, match="timed out"):
+        with pytest.raises(DeliveryFailed, match=reason):
             sender.send(MESSAGE, RENDERED, at=NOW)
     assert time.monotonic() - started < 10
 
