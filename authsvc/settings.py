@@ -107,6 +107,7 @@ CSRF_COOKIE_AGE = None
 CSRF_FAILURE_VIEW = "authsvc.console.pages.csrf_failure"
 CSRF_TRUSTED_ORIGINS = lazy(lambda: conf.origins(conf.current()), list)()  # TLS ends at the proxy in front
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+EMAIL_TIMEOUT = 60  # of Django's own SMTP back end, which would otherwise wait for ever and hold a worker
 DEV_INBOX_FOLDER = Path(AUTH.mailer.dev_inbox_folder or BASE_DIR / ".data" / "inbox")
 
 LOGGING_CONFIG = "logging.config.dictConfig"

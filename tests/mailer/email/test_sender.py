@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core import mail
 
 from authsvc.conf import Secret
 from authsvc.messaging import DeliveryFailed, Email, EmailType
@@ -411,6 +412,19 @@ def test_another_backend_receives_the_same_email(auth_config: ChangeConfig, tmp_
     assert "Message-ID: <11111111-2222-4333-8444-555555555555@example.com>\n" in text
     assert "X-A: a\nX-A: b\n" in text
     assert "Content-Type: text/html" in text
+
+
+def test_djangos_own_back_end_does_not_wait_for_ever(auth_config: ChangeConfig) -> None:
+    backend = "django.core.mail.backends.smtp.EmailBackend"
+    with FakeSmtp() as server:
+        options: dict[str, Any] = {"host": server.host, "port": server.port}
+        auth_config(
+            mailer={"backend": backend, "backend_options": options}, smtp={"admin_email": "noreply@example.com"}
+        )
+        sender.send(MESSAGE, RENDERED, at=NOW)
+        assert len(server.received) == 1
+    connection: Any = mail.get_connection(backend, **options)
+    assert connection.timeout == 60
 
 
 def test_anymail_receives_the_email_and_its_id_is_returned(auth_config: ChangeConfig) -> None:
