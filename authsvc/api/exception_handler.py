@@ -57,6 +57,7 @@ _UNAVAILABLE_STATES = (
     "25P03",  # the server has ended a transaction that was idle for too long
     "40001",  # a concurrent transaction has changed the row, or the standby has removed it
     "40P01",  # deadlock
+    "55P03",  # another transaction has kept a lock for too long
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 import time
 from pathlib import Path
@@ -34,6 +35,7 @@ SET_UP_SESSION = """
 Their locks would stop other processes, and each keeps a connection. By default they stay for ever, or for two hours.
 The last two replace defaults of a role or a database under which concurrent requests fail, and times cannot be read.
 """
+_LIMIT_LOCKS = "SELECT set_config('lock_timeout', %s, false) WHERE current_setting('lock_timeout') = '0'"
 LOCK_SECONDS = 2
 """Longest wait of a migration for a table lock, because later statements on the table queue behind it."""
 
@@ -122,6 +124,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if conf.current().database.has_sessions:
             with self.cursor() as cursor:
                 cursor.execute(SET_UP_SESSION)
+                if (seconds := response_timeout.lock_seconds()) is not None:
+                    cursor.execute(_LIMIT_LOCKS, [f"{math.ceil(seconds * 1000)}ms"])
 
     @property
     def _url_hosts(self) -> tuple[str, str]:

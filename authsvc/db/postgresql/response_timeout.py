@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from authsvc import conf
 
 _MARGIN_SECONDS = 1.0
+_LOCK_PART = 0.25
+"""Part of the time of a request for which one of its statements waits for a lock, since the request keeps its slot."""
 
 
 class _Thread(threading.local):
@@ -51,3 +53,9 @@ def seconds() -> float | None:
         return _thread.seconds
     limit = conf.current().api.max_request_duration.total_seconds()
     return limit + _MARGIN_SECONDS if limit > 0 else None
+
+
+def lock_seconds() -> float | None:
+    """How long a statement of this thread may wait for a lock; None outside of requests, and without a limit."""
+    limit = conf.current().api.max_request_duration.total_seconds()
+    return limit * _LOCK_PART if _thread.serves_requests and limit > 0 else None

@@ -18,6 +18,7 @@ from authsvc.db.postgresql.base import DatabaseWrapper
         ("SET TRANSACTION READ ONLY", "CREATE TABLE refused ()", True),
         ("SELECT 1", "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$", True),
         ("SELECT 1", "DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$", True),
+        ("SELECT 1", "DO $$ BEGIN RAISE SQLSTATE '55P03'; END $$", True),
         ("SET LOCAL statement_timeout = 100", "SELECT pg_sleep(9)", False),
         ("SELECT 1", "SELECT 1 / 0", False),
         ("SELECT 1", "SELECT no_such_column", False),

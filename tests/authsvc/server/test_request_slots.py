@@ -10,8 +10,9 @@ from functools import partial
 from queue import SimpleQueue
 
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection, connections, transaction
 
+from authsvc.api.exception_handler import is_unavailable
 from authsvc.errors import ServiceBusy
 from authsvc.outgoing import bulkhead
 from authsvc.server.request_slots import RequestSlots
@@ -383,3 +384,57 @@ def test_a_request_does_not_wait_forever_for_the_database(auth_config: ChangeCon
             if cursor.fetchone() == (0,):
                 break
             time.sleep(0.05)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("of_role", "expected"), [("0", "100ms"), ("7s", "7s")])
+def test_a_request_waits_for_a_lock_for_a_quarter_of_its_time(
+    auth_config: ChangeConfig, of_role: str, expected: str
+) -> None:
+    auth_config(api={"max_request_duration": timedelta(milliseconds=400)})
+    name = connection.ops.quote_name(connection.settings_dict["NAME"])
+    seen: list[object] = []
+
+    def read_limit() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('lock_timeout')")
+            seen.append(cursor.fetchone())
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {name} SET lock_timeout = '{of_role}'")
+    try:
+        slots = RequestSlots(1)
+        task = Task(read_limit)
+        slots.submit(task)
+        task.finish()
+        slots.resize(0)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {name} RESET lock_timeout")
+    assert seen == [(expected,)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_whose_table_stays_locked_can_be_repeated(auth_config: ChangeConfig) -> None:
+    auth_config(api={"max_request_duration": timedelta(milliseconds=400)})
+    outcomes: list[object] = []
+
+    def read_users() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT id FROM users")
+        except OperationalError as error:
+            outcomes.append(is_unavailable(error))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            outcomes.append(cursor.fetchone())
+
+    slots = RequestSlots(1)
+    task = Task(read_users)
+    slots.submit(task)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK users")
+        task.finish()
+    slots.resize(0)
+    assert outcomes == [True, (1,)]

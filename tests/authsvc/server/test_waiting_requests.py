@@ -44,6 +44,8 @@ def start(http_server: str, serve: Serve, metrics_port: int) -> Serve:
         "AUTH_MAILER_AUTOCONFIRM": "true",
         # A job would wait for the lock too.
         "AUTH_MAILER_WORKER_ENABLED": "false",
+        # Of libpq, for all connections: the lock may last longer than a request waits for one by default.
+        "PGOPTIONS": f"-c lock_timeout={TIMEOUT_SECONDS}s",
         "AUTH_METRICS_ENABLED": "true",
         "AUTH_METRICS_EXPORTER": "prometheus",
         "OTEL_EXPORTER_PROMETHEUS_HOST": "127.0.0.1",
