@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
 from uuid import UUID
 
 import msgspec
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+FactorTypeName: TypeAlias = Literal["totp", "phone", "webauthn"]
 
 
 class Identity(TypedDict):
@@ -36,7 +37,7 @@ class Factor(TypedDict):
     created_at: Moment
     updated_at: Moment
     status: Literal["unverified", "verified"]
-    factor_type: Literal["totp", "phone", "webauthn"]
+    factor_type: FactorTypeName
     phone: str
     """Digits; empty unless the factor is a phone."""
     last_challenged_at: Moment | None

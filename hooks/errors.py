@@ -14,7 +14,7 @@ MAX_RESPONSE_BYTES = 204_800
 
 
 class HookRejection(HookError):
-    """Raised to refuse the request with a message for the client and an HTTP status, 400 to 599."""
+    """The hook refuses the request with a message for the client and an HTTP status, 400 to 599."""
 
     is_refusal = True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 from uuid import UUID
 
+from accounts.schemas import FactorTypeName
 from authsvc.api.parsing import Body
 
 
@@ -57,7 +58,7 @@ class EnrolledFactor(TypedDict):
     """A new factor, which counts after its first verification."""
 
     id: UUID
-    type: Literal["totp", "phone", "webauthn"]
+    type: FactorTypeName
     friendly_name: str
     totp: NotRequired[TotpSeed]
     phone: NotRequired[str]
@@ -75,7 +76,7 @@ class FactorChallenge(TypedDict):
     """A challenge of a factor, which can be verified once."""
 
     id: UUID
-    type: Literal["totp", "phone", "webauthn"]
+    type: FactorTypeName
     expires_at: int
     """Unix seconds."""
     webauthn: NotRequired[WebAuthnCeremony]
