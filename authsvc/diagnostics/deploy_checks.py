@@ -210,13 +210,6 @@ CHECKS = (
         source="NIST §3.1.3.1, ASVS v5.0.0-6.3.6",
         hint="Set AUTH_EXTERNAL_EMAIL_MAGIC_LINK_ENABLED=false.",
     ),
-    DeployCheck(
-        number=23,
-        applies=lambda config: not config.site.strict_redirects_enabled,
-        warning="Redirects are allowed to every port of the site's host, and without TLS.",
-        source="RFC 9700 §4.1.3, ASVS v5.0.0-10.4.1",
-        hint="Set AUTH_SECURITY_STRICT_REDIRECTS_ENABLED=true.",
-    ),
 )
 
 

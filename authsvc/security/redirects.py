@@ -1,8 +1,7 @@
 """Validates `redirect_to` against the allow list, and builds redirect URLs with results or errors.
 
-Permitted are web addresses on the host of SITE_URL, with any port; targets that an entry of URI_ALLOW_LIST matches; and
-loopback targets if SITE_URL itself is a loopback address. Strict redirects permit the origin of SITE_URL instead of its
-host.
+Permitted are targets with the origin of SITE_URL, targets that an entry of URI_ALLOW_LIST matches, and loopback targets
+if SITE_URL itself is a loopback address.
 
 Targets are parsed with a WHATWG URL parser, because browsers follow them: the validation has to see backslashes, tabs,
 `0x7f.1` and user names before the host as a browser does.
@@ -56,11 +55,6 @@ class _Rules:
 def is_permitted(url: str) -> bool:
     """True if SITE_URL or URI_ALLOW_LIST permits a redirect to `url`, parsed as a browser does."""
     return _permitted_target(url) is not None
-
-
-def is_permitted_strictly(url: str) -> bool:
-    """As `is_permitted` with strict redirects: for pages that act for the site, and not only receive users."""
-    return _permitted_target(url, is_strict=True) is not None
 
 
 def is_page(url: str) -> bool:
@@ -149,7 +143,7 @@ def _base_of_page(url: str) -> str | None:
     return next((base for base in bases if url.startswith(base + PAGES_PATH)), None)
 
 
-def _permitted_target(original: str, *, is_strict: bool = False) -> str | None:
+def _permitted_target(original: str) -> str | None:
     """The URL to redirect to, None if it is not permitted."""
     if len(original) > MAX_TARGET_LENGTH or len(original.encode(errors="replace")) > MAX_TARGET_LENGTH:
         return None
@@ -159,18 +153,14 @@ def _permitted_target(original: str, *, is_strict: bool = False) -> str | None:
         parsed = ada_url.URL(original)
     except ValueError:
         return None
-    site = conf.current().site
-    is_strict = is_strict or site.strict_redirects_enabled
-    if not _is_allowed(original, parsed, _compile_rules(site), is_strict=is_strict):
-        return None
-    return _normalize(original, parsed)
+    return _normalize(original, parsed) if _is_allowed(original, parsed, _compile_rules(conf.current().site)) else None
 
 
-def _is_allowed(original: str, parsed: ada_url.URL, rules: _Rules, *, is_strict: bool) -> bool:
+def _is_allowed(original: str, parsed: ada_url.URL, rules: _Rules) -> bool:
     host, protocol = parsed.hostname, parsed.protocol
     if protocol in _FORBIDDEN_PROTOCOLS or parsed.username or parsed.password:
         return False
-    if host and rules.site is not None and _is_site(parsed, rules.site, is_strict=is_strict):
+    if host and _origin(parsed) == rules.site:
         return True
     if host.isdecimal():
         return False
@@ -182,11 +172,6 @@ def _is_allowed(original: str, parsed: ada_url.URL, rules: _Rules, *, is_strict:
             return False
     text = _matched_text(original, parsed)
     return any(pattern.matches(text) for pattern in rules.patterns)
-
-
-def _is_site(url: ada_url.URL, site: tuple[str, str, str], *, is_strict: bool) -> bool:
-    origin = _origin(url)
-    return origin == site or (not is_strict and origin[1] == site[1] and url.protocol in {*_WEB_PROTOCOLS, site[0]})
 
 
 def _matched_text(original: str, parsed: ada_url.URL) -> str:

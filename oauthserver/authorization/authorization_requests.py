@@ -292,7 +292,7 @@ def is_permitted_origin(origin: str) -> bool:
         return True
     if origin == "null" or not _is_serialized_origin(origin):
         return False
-    return _is_loopback_ip(origin) or any(map(redirects.is_permitted_strictly, (origin, f"{origin}/")))
+    return _is_loopback_ip(origin) or redirects.is_permitted(origin) or redirects.is_permitted(f"{origin}/")
 
 
 def _is_serialized_origin(text: str) -> bool:

@@ -159,7 +159,7 @@ def test_a_permitted_target_is_one_of_the_rule_and_safe_in_a_header(
         followed = ada_url.URL(location, base="https://auth.example.com/verify")
         assert not followed.username + followed.password
         assert (
-            (followed.protocol in ("http:", "https:") and followed.hostname == "app.example.com")
+            followed.origin == "https://app.example.com"
             or (followed.protocol == "https:" and followed.hostname.endswith(".example.org"))
             or (followed.protocol == "https:" and followed.hostname == "example.net")
             or (followed.protocol == "https:" and followed.hostname.endswith(".wild.example"))

@@ -30,19 +30,6 @@ def redirect_of(api: Api, target: str) -> str:
         "https://app.example.com:8443/steal",
         "HTTP://APP.example.com/steal",
         "https://app.example.com:80/steal",
-    ],
-)
-def test_foreign_origin_on_the_host_of_the_site_is_no_strict_target(
-    api: Api, auth_config: ChangeConfig, target: str
-) -> None:
-    auth_config(site={"url": SITE, "allow_list": (), "strict_redirects_enabled": True})
-    assert redirect_of(api, target) == SITE
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "https://app.example.com.evil.example/steal",
         "http://127.0.0.1:9999/steal",
         "http://[::1]:9999/steal",
         "http://2130706433:9999/steal",
@@ -60,8 +47,6 @@ def test_foreign_origin_is_not_a_target(api: Api, auth_config: ChangeConfig, tar
     ("site", "allow_list", "target"),
     [
         (SITE, (), f"{SITE}/welcome"),
-        (SITE, (), f"{SITE}:8443/welcome"),
-        (SITE, (), "http://app.example.com/welcome"),
         (SITE, (), f"{SITE}:443/welcome"),
         (SITE, ("http://app.example.com:8080/*",), "http://app.example.com:8080/welcome.html"),
         (SITE, ("http://127.0.0.1:*/cb",), "http://127.0.0.1:4711/cb"),
@@ -70,7 +55,7 @@ def test_foreign_origin_is_not_a_target(api: Api, auth_config: ChangeConfig, tar
         ("http://127.0.0.1:3000", (), "http://localhost:4711/cb"),
     ],
 )
-def test_own_host_and_listed_targets_are_followed(
+def test_own_origin_and_listed_targets_are_followed(
     api: Api, auth_config: ChangeConfig, site: str, allow_list: tuple[str, ...], target: str
 ) -> None:
     auth_config(site={"url": site, "allow_list": allow_list})

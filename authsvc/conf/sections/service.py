@@ -47,12 +47,6 @@ class Site:
         help="Patterns of further URLs that users may be redirected to.",
         example="https://*.app.example.com/**,myapp://login",
     )
-    strict_redirects_enabled: bool = setting(
-        "AUTH_SECURITY_STRICT_REDIRECTS_ENABLED",
-        type=BOOLEAN,
-        default=False,
-        help="Users may be redirected to the scheme and port of `AUTH_SITE_URL` only, not to others on its host.",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

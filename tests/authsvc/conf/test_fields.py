@@ -88,7 +88,6 @@ def _sms_credentials() -> list[tuple[str, str, str, object]]:
 SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_SITE_URL", "https://x", "site.url", "https://x"),
     ("AUTH_URI_ALLOW_LIST", "https://*.x/**,myapp://login", "site.allow_list", ("https://*.x/**", "myapp://login")),
-    ("AUTH_SECURITY_STRICT_REDIRECTS_ENABLED", "true", "site.strict_redirects_enabled", True),
     ("AUTH_DISABLE_SIGNUP", "true", "signup.disabled", True),
     ("AUTH_EXTERNAL_EMAIL_ENABLED", "false", "signup.email_enabled", False),
     ("AUTH_EXTERNAL_PHONE_ENABLED", "true", "signup.phone_enabled", True),

@@ -48,7 +48,6 @@ GOOD: dict[int, dict[str, Any]] = {
     20: {"site": {"allow_list": ("https://app.example.com/in",)}},
     21: {"database": {"url": Secret("postgres://db/auth?sslmode=verify-full")}},
     22: {"signup": {"magic_link_enabled": False}},
-    23: {"site": {"strict_redirects_enabled": True}},
 }
 BAD: dict[int, dict[str, Any]] = {
     1: {"jwt": {"keys": ({"kty": "oct", "key_ops": SIGNING}, {"kty": "EC", "key_ops": ["verify"]})}},
@@ -73,7 +72,6 @@ BAD: dict[int, dict[str, Any]] = {
     20: {"site": {"allow_list": ("https://app[1-3].example.com/in",)}},
     21: {"database": {"url": Secret("postgres://db/auth")}},
     22: {"signup": {"magic_link_enabled": True}},
-    23: {"site": {"strict_redirects_enabled": False}},
 }
 
 

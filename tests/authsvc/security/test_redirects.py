@@ -126,14 +126,12 @@ def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url
     [
         ("https://example.com", "https://example.com/dashboard", True),
         ("https://example.com", "https://example.com:443/dashboard", True),
-        ("https://example.com", "https://example.com:8443/dashboard", True),
+        ("https://example.com", "https://example.com:8443/dashboard", False),
         ("https://example.com:8443", "https://example.com:8443/dashboard", True),
-        ("https://example.com:8443", "https://example.com/dashboard", True),
-        ("https://example.com", "http://example.com/dashboard", True),
+        ("https://example.com:8443", "https://example.com/dashboard", False),
+        ("https://example.com", "http://example.com/dashboard", False),
         ("http://example.com", "http://example.com/dashboard", True),
-        ("http://example.com", "https://example.com/dashboard", True),
-        ("https://example.com", "https://example.com:65536/dashboard", False),
-        ("https://example.com", "https://example.com.:8443/dashboard", False),
+        ("http://example.com", "https://example.com/dashboard", False),
         ("https://example.com", "HTTPS://EXAMPLE.com", True),
         ("https://EXAMPLE.com/app", "https://example.com/", True),
         ("https://example.com", "https:\\\\example.com\\dashboard", True),
@@ -156,10 +154,8 @@ def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url
         ("javascript://example.com", "javascript://example.com/x", False),
         ("http://localhost:3000", "http://localhost:8080/cb", True),
         ("http://192.168.1.5:3000", "http://192.168.1.5:3000/cb", True),
-        ("http://192.168.1.5:3000", "http://192.168.1.5/cb", True),
+        ("http://192.168.1.5:3000", "http://192.168.1.5/cb", False),
         ("com.example.app://Home", "com.example.app://home/x", True),
-        ("com.example.app://home", "https://home/x", True),
-        ("com.example.app://home", "other.app://home/x", False),
         ("com.example.app://", "com.example.app://home/x", False),
         ("not a url", "https://example.com/", False),
     ],
@@ -167,35 +163,6 @@ def test_targets_are_matched_against_the_allow_list(auth_config: AuthConfig, url
 def test_the_host_of_the_site_is_permitted(auth_config: AuthConfig, site: str, url: str, permitted: bool) -> None:
     auth_config(site={"url": site, "allow_list": ()})
     assert redirects.is_permitted(url) is permitted
-
-
-@pytest.mark.parametrize(
-    ("site", "url", "permitted"),
-    [
-        ("https://example.com", "https://example.com:443/dashboard", True),
-        ("https://example.com", "https://example.com:8443/dashboard", False),
-        ("https://example.com:8443", "https://example.com:8443/dashboard", True),
-        ("https://example.com:8443", "https://example.com/dashboard", False),
-        ("https://example.com", "http://example.com/dashboard", False),
-        ("http://example.com", "http://example.com/dashboard", True),
-        ("http://example.com", "https://example.com/dashboard", False),
-        ("http://192.168.1.5:3000", "http://192.168.1.5/cb", False),
-        ("com.example.app://home", "https://home/x", False),
-    ],
-)
-def test_strict_redirects_permit_the_origin_of_the_site(
-    auth_config: AuthConfig, site: str, url: str, permitted: bool
-) -> None:
-    auth_config(site={"url": site, "allow_list": (), "strict_redirects_enabled": True})
-    assert redirects.is_permitted(url) is permitted
-
-
-@pytest.mark.parametrize("is_strict", [False, True])
-def test_pages_that_act_for_the_site_have_its_origin(auth_config: AuthConfig, is_strict: bool) -> None:
-    auth_config(site={"url": "https://example.com", "allow_list": (), "strict_redirects_enabled": is_strict})
-    assert redirects.is_permitted_strictly("https://example.com/")
-    assert not redirects.is_permitted_strictly("https://example.com:8443/")
-    assert not redirects.is_permitted_strictly("http://example.com/")
 
 
 LOOPBACK_TARGETS = (
