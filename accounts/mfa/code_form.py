@@ -44,6 +44,8 @@ class FactorCodeForm(forms.Form):
         if len(choices) == 1:
             field.widget = forms.HiddenInput()
             field.initial = choices[0][0]
+            if field.initial == RECOVERY_CODE:
+                self.fields["code"].label = _("Recovery code")
 
 
 def choices(user: UserRecord) -> list[tuple[str, str | Promise]]:

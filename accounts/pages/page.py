@@ -281,8 +281,12 @@ class _PageCsrf(CsrfViewMiddleware):
             request.session[_CSRF_SECRET] = request.META["CSRF_COOKIE"]
 
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
-        text = gettext("The form has expired or came from another site. Go back, reload the page and try again.")
-        return _message_page(request, 403, gettext("Form expired"), text)
+        text = gettext(
+            "The form has expired, or another site has sent it. Open the page again, and repeat your input. If that"
+            " does not help, permit cookies for this site."
+        )
+        path = destinations.own_path(request)
+        return _message_page(request, 403, gettext("Form expired"), text, retry_path=path)
 
 
 def render(request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:

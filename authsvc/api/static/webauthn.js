@@ -50,7 +50,8 @@
       form.submit()
     } catch (error) {
       button.disabled = false
-      status.textContent = messages[error.name] ?? noResponseText
+      // Browsers have no credentials at an address without TLS.
+      status.textContent = navigator.credentials ? (messages[error.name] ?? noResponseText) : wrongSiteText
     }
   }
 

@@ -139,3 +139,14 @@ def test_a_key_is_challenged(browser: PageBrowser, user: User, auth_config: Chan
     factories.make_factor(user, factor_type="webauthn", web_authn_credential=credential)
     browser.sign_in("ada@example.com")
     assert 'value="key"' in browser.text(SECOND_FACTOR)
+
+
+@pytest.mark.parametrize(("has_app", "label"), [(True, "Code"), (False, "Recovery code")])
+def test_the_field_names_the_only_code_that_it_accepts(
+    browser: PageBrowser, user: User, auth_config: ChangeConfig, has_app: bool, label: str
+) -> None:
+    auth_config(mfa={"recovery_codes_enabled": not has_app})
+    factors: Any = {"factor_type": "totp"} if has_app else {"factor_type": "webauthn", "web_authn_credential": {}}
+    factories.make_factor(user, **factors)
+    browser.sign_in("ada@example.com")
+    assert f'<label for="id_code">{label}</label>' in browser.text(SECOND_FACTOR)

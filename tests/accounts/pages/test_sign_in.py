@@ -299,6 +299,13 @@ def test_a_csrf_token_of_another_browser_is_rejected(browser: PageBrowser, user:
     assert response.status_code == 403
 
 
+def test_an_expired_form_leads_to_its_page_again(browser: PageBrowser) -> None:
+    """So does one whose user has signed out in another tab, and then to the sign-in and back."""
+    page: Any = browser.client.post("/account/email?x=1&y=2", {"email": "new@example.com"})
+    assert page.status_code == 403
+    assert '<a class="button primary" href="/account/email?x=1&amp;y=2">' in page.content.decode()
+
+
 @pytest.mark.parametrize("path", [SIGN_IN, "/account/signed-out", ACCOUNT])
 def test_headers(inside: PageBrowser, path: str) -> None:
     page = (inside if path == ACCOUNT else PageBrowser()).get(path)

@@ -19,12 +19,15 @@ from typing import Any
 
 # The first is Debian's build without windows, which needs half the CPU time.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+INSECURE_HOST = "insecure.test"
+"""A name of the servers of tests. Without TLS, browsers trust `localhost` only."""
 FLAGS = (
     "--headless",
     "--no-sandbox",  # root has none
     "--disable-gpu",
     "--site-per-process",  # frames of other origins are targets of their own
     "--disable-quic",
+    f"--host-resolver-rules=MAP {INSECURE_HOST} 127.0.0.1",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
     "--disable-component-update",

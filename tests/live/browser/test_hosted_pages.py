@@ -9,7 +9,7 @@ from typing import Any
 import requests
 
 from tests import ports
-from tests.live.browser.chromium import Chromium
+from tests.live.browser.chromium import INSECURE_HOST, Chromium
 
 EMAIL, FIRST, SECOND = "ada@example.com", "correct horse 1", "battery staple 2"
 
@@ -109,6 +109,11 @@ def test_a_user_needs_no_scripts_but_for_passkeys(browser: Chromium, start_servi
     pages.wait_for("/account/sessions", "Sitzungen")
     assert browser.evaluate("document.documentElement.lang") == "de"
     assert browser.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--accent')") == "#facc15"
+
+    browser.open(f"http://{INSECURE_HOST}:{port}/account/sign-in")
+    browser.click("button[value=passkey]")
+    text = "Passkeys and security keys do not work at this address."
+    browser.wait_for(f"document.querySelector('#key-status')?.innerText === {json.dumps(text)}")
     assert browser.policy_violations() == []
 
 
