@@ -13,8 +13,8 @@ _INVISIBLE_EXCEPT_BREAKS = re.compile(f"(?![\n\r\t]){_INVISIBLE.pattern}")
 
 
 def short_text(value: object) -> str:
-    """A value in one short line; `EMPTY` for an empty one."""
-    if not value:
+    """A value in one short line; `EMPTY` for none and for an empty text, list or object."""
+    if value is None or value in ("", [], {}, ()):
         return EMPTY
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     cut = f"{text[:_MAX_LENGTH]}…" if len(text) > _MAX_LENGTH else text

@@ -182,7 +182,8 @@ class MessageAdmin(OperatorAdmin):
             result = undelivered_messages.retry_failed(actor=context.actor, caller=context.caller, at=context.at)
             skipped = f" Skipped {result.not_retryable}: expired or undecryptable." if result.not_retryable else ""
             level = levels.SUCCESS if result.retried else levels.WARNING
-            self.message_user(request, f"Retrying {result.retried} messages.{skipped}", level)
+            noun = "message" if result.retried == 1 else "messages"
+            self.message_user(request, f"Retrying {result.retried} {noun}.{skipped}", level)
             return HttpResponseRedirect(self.list_url())
         return form_page(
             self,

@@ -21,10 +21,13 @@ from authsvc.errors import ApiError
 from authsvc.security import redirects
 
 _NOT_FOUND = "This page does not exist. Its row may have been deleted."
-_FORBIDDEN = "This page is read-only."
+_FORBIDDEN = "Your role does not permit this, or the page is read-only."
 _INVALID = "The address or the form asks for an option that does not exist."
 _FORM_ONLY = "This address only receives a form. Go back to the page with the form."
-_EXPIRED = "The form has expired or came from another site. No action taken. Go back, reload the page and try again."
+_EXPIRED = (
+    "The form has expired, or another site has sent it. No action taken. Open the page again, and repeat your input. If"
+    " that does not help, permit cookies for this site."
+)
 
 View = Callable[..., HttpResponse]
 
@@ -76,11 +79,11 @@ def form_only_page(request: HttpRequest, response: HttpResponseNotAllowed) -> Ht
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's view for a form without a valid CSRF token (CSRF_FAILURE_VIEW)."""
-    return _page(request, 403, "Form expired", _EXPIRED)
+    return _page(request, 403, "Form expired", _EXPIRED, retry_path=_permitted_path(_referring_page(request)))
 
 
-def _page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    return render_standalone(request, "operator/error.html", status=status, title=title, text=text)
+def _page(request: HttpRequest, status: int, title: str, text: str, **context: str) -> HttpResponse:
+    return render_standalone(request, "operator/error.html", status=status, title=title, text=text, **context)
 
 
 def render_standalone(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
@@ -114,7 +117,11 @@ def _referring_page(request: HttpRequest) -> str:
 
 def next_url(request: HttpRequest) -> str:
     """The console page requested before the sign-in, or the dashboard."""
-    requested = request.POST.get("next") or request.GET.get("next") or ""
+    return _permitted_path(request.POST.get("next") or request.GET.get("next") or "")
+
+
+def _permitted_path(text: str) -> str:
+    """The path of a console page as a browser resolves it; that of the dashboard for any other text."""
     start = reverse("admin:index")
-    path = redirects.own_path(requested)
+    path = redirects.own_path(text)
     return path if path.startswith(start) else start

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.messages import constants as levels
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
@@ -82,7 +83,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
             caller=context.caller,
             at=context.at,
         )
-        return f"{count} deliveries"
+        return f"Repeated: {count:,} {'delivery' if count == 1 else 'deliveries'}"
 
     @action(
         label="Replace secret",
@@ -207,6 +208,8 @@ def create_endpoint(model_admin: OperatorAdmin, request: HttpRequest) -> HttpRes
         try:
             created = endpoints.create(**form.values(), actor=context.actor, caller=context.caller, at=context.at)
         except ApiError as error:
+            if error.status >= 500:
+                raise
             form.add_error(None, error.message)
         else:
             return actions.form_page(
@@ -236,12 +239,15 @@ def edit_endpoint(model_admin: OperatorAdmin, request: HttpRequest, endpoint_id:
     if form.is_valid():
         context = actions.create_context(request, form)
         try:
-            endpoints.update(
+            changed = endpoints.update(
                 str(endpoint_id), **form.values(), actor=context.actor, caller=context.caller, at=context.at
             )
         except ApiError as error:
+            if error.status >= 500:
+                raise
             form.add_error(None, error.message)
         else:
+            model_admin.message_user(request, f"Changed: {changed}", levels.SUCCESS)
             return HttpResponseRedirect(model_admin.row_url(endpoint))
     return actions.form_page(
         model_admin,

@@ -158,6 +158,21 @@ def test_a_form_without_csrf_token_is_rejected(console: Console, operator: User)
     assert not Session.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("referer", "page"),
+    [
+        ("http://testserver/operator/login/?next=/operator/account/", "/operator/login/?next=/operator/account/"),
+        ("https://evil.example/operator//evil.example", "/operator//evil.example"),
+        ("https://evil.example/account", START),
+        ("", START),
+    ],
+)
+def test_an_expired_form_leads_to_its_page_again(console: Console, referer: str, page: str) -> None:
+    response: Any = console.client.post(SIGN_IN, {"name": "x"}, headers={"Referer": referer})
+    assert response.status_code == 403
+    assert f'href="{page}">Open the page again<' in response.content.decode()
+
+
 def test_a_form_from_another_origin_is_rejected(console: Console, operator: User) -> None:
     for origin, status in (("https://evil.example", 403), ("null", 403), ("http://127.0.0.1:8081", 302)):
         response = console.submit(SIGN_IN, headers={"Origin": origin}, name="op@example.com", password=PASSWORD)

@@ -292,3 +292,10 @@ def test_the_address_of_a_form_shows_a_page_to_a_browser(inside: Console) -> Non
 
 def test_a_list_is_titled_by_its_rows(inside: Console) -> None:
     assert "<title>Users · authsvc console</title>" in inside.text("/operator/accounts/user/")
+
+
+def test_breadcrumbs_of_an_action_lead_to_the_list_and_cancel_to_the_row(inside: Console, operator: User) -> None:
+    form = {"action": "add_note", "_selected_action": str(operator.pk), "source_row": str(operator.pk)}
+    page = inside.submit(START, to="/operator/accounts/user/", **form).content.decode()
+    assert '› <a href="/operator/accounts/user/">Users</a> › Add note' in page
+    assert f'href="/operator/accounts/user/{operator.pk}/change/">Cancel<' in page

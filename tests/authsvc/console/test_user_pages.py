@@ -292,7 +292,7 @@ def test_a_ban_blocks_sign_ins_until_it_ends(
 ) -> None:
     token = factories.make_session(ada).access_token
     before = timezone.now()
-    assert "is banned" in run_action(inside, ada, "ban", duration=duration)
+    assert ">ada@example.com is banned" in run_action(inside, ada, "ban", duration=duration)
     ada.refresh_from_db()
     assert ada.banned_until is not None
     assert timedelta(0) <= ada.banned_until - before - length < timedelta(minutes=1)

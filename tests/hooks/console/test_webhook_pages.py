@@ -85,7 +85,9 @@ def test_refused_values(fields: dict[str, str]) -> None:
 
 def test_an_endpoint_is_edited() -> None:
     row = endpoint()
-    enter().submit(f"{ENDPOINTS}{row.pk}/edit/", url="https://new.example.com/", event_types="*", description="New")
+    console = enter()
+    console.submit(f"{ENDPOINTS}{row.pk}/edit/", url="https://new.example.com/", event_types="*", description="New")
+    assert "Changed: https://new.example.com" in console.text(f"{ENDPOINTS}{row.pk}/change/")
     row.refresh_from_db()
     assert (row.url, row.event_types, row.description) == ("https://new.example.com/", ["*"], "New")
 
@@ -205,7 +207,9 @@ def test_a_delivery_is_repeated(delivery: WebhookDelivery) -> None:
 
 
 def test_deliveries_of_a_day_are_repeated(delivery: WebhookDelivery) -> None:
-    act(enter(), delivery.endpoint, "replay", **{"action-hours": "24"})
+    console = enter()
+    act(console, delivery.endpoint, "replay", **{"action-hours": "24"})
+    assert "Repeated: 1 delivery<" in console.text(ENDPOINTS)
     delivery.refresh_from_db()
     assert delivery.status == DeliveryStatus.PENDING
 
