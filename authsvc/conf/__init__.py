@@ -20,21 +20,20 @@ from django.conf import settings
 from authsvc.conf import loading, sources
 from authsvc.conf.report import Notice, describe_error, log_notices
 from authsvc.conf.sections import AuthConfig
-from authsvc.conf.sections.database import Database, IndexWorker
-from authsvc.conf.sections.languages import ENGLISH, Languages
+from authsvc.conf.sections.database import Database
+from authsvc.conf.sections.languages import ENGLISH
 from authsvc.conf.sections.languages import folders as language_folders
 from authsvc.conf.sections.languages import installed as installed_languages
-from authsvc.conf.sections.mail import NOTIFICATIONS, Mailer, Recipients, Smtp
-from authsvc.conf.sections.mfa import Mfa, Passkeys, WebAuthn
+from authsvc.conf.sections.mail import NOTIFICATIONS
+from authsvc.conf.sections.mfa import Mfa
 from authsvc.conf.sections.oauth_server import SCOPES as OAUTH_SCOPES
-from authsvc.conf.sections.oauth_server import OAuthServer
-from authsvc.conf.sections.observability import Audit, Logging, Telemetry
-from authsvc.conf.sections.pages import PAGE_LINKS, Pages
-from authsvc.conf.sections.providers import PROVIDERS, CustomProviders, Federation, Flows, Provider
-from authsvc.conf.sections.service import Api, Console, Experimental, Reloading, Site
-from authsvc.conf.sections.sign_up import Breaches, Captcha, Limits, Metadata, OneTimeCodes, Passwords, Signup
+from authsvc.conf.sections.observability import Logging, Telemetry
+from authsvc.conf.sections.pages import PAGE_LINKS
+from authsvc.conf.sections.providers import PROVIDERS, Provider
+from authsvc.conf.sections.service import Api, Console, Reloading, Site
+from authsvc.conf.sections.sign_up import Captcha, Limits
 from authsvc.conf.sections.sms import SMS_PROVIDERS, Messagebird, Sms, Textlocal, Twilio, Vonage
-from authsvc.conf.sections.tokens import Jwt, Refresh, Sessions
+from authsvc.conf.sections.tokens import Jwt, Refresh
 from authsvc.conf.sections.webhooks import Webhooks
 from authsvc.conf.sources import export_variables, process_environment, read_directory
 from authsvc.conf.types import Network, Rate, Secret
@@ -47,48 +46,28 @@ __all__ = [
     "PROVIDERS",
     "SMS_PROVIDERS",
     "Api",
-    "Audit",
     "AuthConfig",
-    "Breaches",
     "Captcha",
     "Console",
-    "CustomProviders",
     "Database",
-    "Experimental",
-    "Federation",
-    "Flows",
-    "IndexWorker",
     "Jwt",
-    "Languages",
     "Limits",
     "Logging",
-    "Mailer",
     "Messagebird",
-    "Metadata",
     "Mfa",
     "Network",
     "Notice",
-    "OAuthServer",
-    "OneTimeCodes",
-    "Pages",
-    "Passkeys",
-    "Passwords",
     "Provider",
     "Rate",
-    "Recipients",
     "Refresh",
     "Reloading",
     "Secret",
-    "Sessions",
-    "Signup",
     "Site",
     "Sms",
-    "Smtp",
     "Telemetry",
     "Textlocal",
     "Twilio",
     "Vonage",
-    "WebAuthn",
     "Webhooks",
     "current",
     "describe_error",
