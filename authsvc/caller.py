@@ -58,8 +58,6 @@ class Caller:
     address: str = ""
     client: str = ""
     """The key by which quotas recognise the client: `client_key`, else its network; `""` if unknown."""
-    is_trusted_peer: bool = False
-    """True for a program in the operator's networks that names no client: it may send requests of many users."""
     user_agent: str = ""
     request_id: str = ""
     audience: str = ""
@@ -90,7 +88,6 @@ def caller_of(request: HttpRequest) -> Caller:
         caller = meta["authsvc.caller"] = Caller(
             address=client_address(request),
             client=client_key(request) or network_key(client_address(request)),
-            is_trusted_peer=_is_trusted_peer(request),
             user_agent=meta.get("HTTP_USER_AGENT", "")[:_MAX_USER_AGENT_LENGTH],
             request_id=meta["authsvc.request_id"],
             audience=audience,
@@ -134,17 +131,6 @@ def client_key(request: HttpRequest) -> str:
         return network_key(client_address(request))
     text = (request.headers.get(name) or "").partition(",")[0].strip()
     return network_key(text) if len(text) <= _MAX_CLIENT_KEY_LENGTH else text
-
-
-def _is_trusted_peer(request: HttpRequest) -> bool:
-    """True for a peer in the networks of trusted proxies, or on a local socket, that sends no address of a client."""
-    header = conf.current().limits.header
-    if "HTTP_X_FORWARDED_FOR" in request.META or (header and request.headers.get(header)):
-        return False
-    if _parse_svc_forwarded_for(request.META.get("HTTP_SVC_FORWARDED_FOR")) is not None:
-        return False
-    peer = request.META.get("REMOTE_ADDR", "").partition("%")[0]
-    return not peer or _classify_address(peer, conf.current().api.trusted_proxies)[1]
 
 
 @lru_cache(maxsize=4096)

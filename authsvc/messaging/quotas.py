@@ -1,9 +1,8 @@
 """Hourly message quotas of the installation, and the share of each client.
 
-A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message; programs of the
-operator, which send requests of many users, may use all of it. Messages of administrators have a quota of the same size
-of their own, and those of operators a quota with its own setting, so that neither uses up the messages of another. The
-mailer counts notifications when it delivers them.
+A client, that is an address or a signed-in user, may use a tenth of a quota, at least one message. Messages of
+administrators have a quota of the same size of their own, and those of operators a quota with its own setting, so that
+neither uses up the messages of another. The mailer counts notifications when it delivers them.
 
 The `check_…` functions raise the same errors as the `consume_…` functions and consume only the client's share. Requests
 that send nothing call them, so that neither their responses nor the share tell them from requests that send a message.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Self, TypeAlias
+from typing import Literal, Self
 from uuid import UUID
 
 from authsvc import conf
@@ -24,7 +23,6 @@ from authsvc.security import rate_limits
 
 Quota = Literal["email_sent", "sms_sent"]
 """The field of `conf.Limits` that holds the rate, which is also the bucket of the installation."""
-SenderKind: TypeAlias = Literal["clients", "administrators", "operators"]
 
 _SHARE = 10
 
@@ -34,17 +32,17 @@ class Sender:
     """The client and the user whose shares a message counts against; none for administrators and operators."""
 
     keys: tuple[str, ...] = ()
-    kind: SenderKind = "clients"
+    is_operator: bool = False
 
     @classmethod
     def of_request(cls, caller: Caller, *, user_id: UUID | None = None) -> Self:
-        client = () if caller.is_trusted_peer else (caller.client or network_key(caller.address) or "unknown",)
-        return cls(client if user_id is None else (*client, f"{user_id}/"))
+        client = caller.client or network_key(caller.address) or "unknown"
+        return cls((client,) if user_id is None else (client, f"{user_id}/"))
 
 
-ADMINISTRATION = Sender(kind="administrators")
+ADMINISTRATION = Sender()
 """Callers of the administration API."""
-OPERATORS = Sender(kind="operators")
+OPERATORS = Sender(is_operator=True)
 """Operators in the console."""
 
 
@@ -53,7 +51,7 @@ class QuotaLevel:
     """The messages that a quota permits now."""
 
     quota: Quota
-    sender: SenderKind
+    sender: Literal["clients", "administrators", "operators"]
     rate: conf.Rate
     left: int
     full_at: datetime | None
@@ -87,7 +85,7 @@ def read_levels() -> list[QuotaLevel]:
     """The levels of all quotas. Runs one statement."""
     limits = conf.current().limits
     quotas: tuple[Quota, ...] = ("email_sent", "sms_sent")
-    buckets: list[tuple[str, Quota, SenderKind, conf.Rate]] = []
+    buckets: list[tuple[str, Quota, Literal["clients", "administrators", "operators"], conf.Rate]] = []
     for quota in quotas:
         rate: conf.Rate = getattr(limits, quota)
         buckets.append((quota, quota, "clients", rate))
@@ -123,9 +121,9 @@ def _take(quota: Quota, sender: Sender, *, is_sent: bool) -> float | None:
     limits = conf.current().limits
     rate: conf.Rate = getattr(limits, quota)
     take = rate_limits.consume_event if is_sent else rate_limits.check_event
-    if sender.kind == "operators":
+    if sender.is_operator:
         return take(bucket=_operators_bucket(quota), rate=limits.operator_messages)
-    if sender.kind == "administrators":
+    if not sender.keys:
         return take(bucket=_administration_bucket(quota), rate=rate)
     taken: list[str] = []
     wait: float | None = None

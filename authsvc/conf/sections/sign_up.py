@@ -263,9 +263,8 @@ class Limits:
         type=RATE,
         default=Rate(events=30),
         help="Emails of the whole service: `N` in the hour that the first of them starts, or `N/D`: N at once, then one"
-        " each D. One client or user may use a tenth, at least one; a program in the networks of"
-        " `AUTH_TRUSTED_PROXIES` that forwards no client address may use all. Administrators have a quota of the same"
-        " size of their own.",
+        " each D. One client or user may use a tenth, at least one; administrators have a quota of the same size of"
+        " their own.",
         example="10/1h",
     )
     sms_sent: Rate = setting(
