@@ -41,6 +41,7 @@ def start_page() -> HttpResponse:
         # The commands quote it with apostrophes.
         "base_url": config.api.external_url.replace("'", "%27"),
         "has_console": config.console.enabled,
+        "has_account": config.pages.enabled,
         "sends_confirmation": not config.mailer.autoconfirm,
     }
     return _render("service/development.html", status=200, **context)

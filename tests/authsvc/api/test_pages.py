@@ -77,6 +77,9 @@ def test_the_start_page_of_development_links_to_all_pages(auth_config: ChangeCon
     assert {"/inbox/", "/operator/", "/docs", "/openapi.json"} <= set(re.findall(r'href="([^"]+)"', text))
     auth_config(console={"enabled": False}, **DEVELOPMENT)
     assert "/operator/" not in Client(headers={"Accept": BROWSER}).get("/").text
+    assert "/account/" not in text
+    auth_config(pages={"enabled": True}, **DEVELOPMENT)
+    assert 'href="/account/"' in Client(headers={"Accept": BROWSER}).get("/").text
 
 
 def test_the_commands_use_the_public_address(auth_config: ChangeConfig) -> None:
