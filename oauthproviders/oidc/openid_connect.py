@@ -96,6 +96,14 @@ def discover(issuer: str | Issuer) -> Discovery:
         raise ProviderUnavailable(f'OIDC discovery from "{location.discovery_url}" failed: {error}') from None
 
 
+def authorization_endpoint(issuer: str, *, known: str) -> str:
+    """The address at which users of this issuer sign in; `known` while its discovery document is unavailable."""
+    try:
+        return discover(issuer).authorization_endpoint
+    except ProviderUnavailable:
+        return known
+
+
 def fetch(issuer: Issuer) -> Discovery:
     """Fetch the current discovery document, which may lack `issuer`. Raises InvalidProviderResponse."""
     document = _document(issuer.discovery_url, Discovery, public_only=issuer.public_only)

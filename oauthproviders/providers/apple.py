@@ -57,7 +57,7 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
         return self.issuers[0]
 
     def authorization_url(self) -> str:
-        return openid_connect.discover(self.issuers[0]).authorization_endpoint
+        return openid_connect.authorization_endpoint(self.issuers[0], known=self.AUTHORIZATION_URL)
 
     def access_token_url(self) -> str:
         return openid_connect.discover(self.issuers[0]).token_endpoint

@@ -40,7 +40,7 @@ class Google(OAuth2, GoogleOAuth2[Any]):
     user_info: ClassVar[str] = "https://www.googleapis.com/userinfo/v2/me"
 
     def authorization_url(self) -> str:
-        return openid_connect.discover(self.issuer).authorization_endpoint
+        return openid_connect.authorization_endpoint(self.issuer, known=self.AUTHORIZATION_URL)
 
     def access_token_url(self) -> str:
         return openid_connect.discover(self.issuer).token_endpoint

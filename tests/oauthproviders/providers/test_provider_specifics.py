@@ -160,13 +160,19 @@ def test_a_malformed_id_token_is_an_error(name: str, id_token: Any, mocked_reque
         provider.profile(provider.exchange(code="authcode", secret=""))
 
 
-@pytest.mark.parametrize("name", ["apple", "google"])
-def test_an_unavailable_discovery_document_is_an_error(name: str, mocked_requests: RequestsMock) -> None:
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("apple", "https://appleid.apple.com/auth/authorize?"), ("google", "https://accounts.google.com/o/oauth2/auth?")],
+)
+def test_without_discovery_document_users_are_sent_to_the_known_address_and_their_return_is_an_error(
+    name: str, address: str, mocked_requests: RequestsMock
+) -> None:
     recording = ALL[name]
+    assert authorization_request(recording).url.startswith(address)
     with pytest.raises(
         ProviderUnavailable, match=f'^OIDC discovery from "{recording.issuer}/.well-known/openid-configuration"'
     ):
-        authorization_request(recording)
+        provider_of(recording).exchange(code="authcode", secret="")
 
 
 # Azure
