@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -151,6 +151,17 @@ class DeletionFilter(admin.EmptyFieldListFilter):
             yield {**choice, "display": label}
 
 
+def _address_field(label: str) -> Callable[[Any, OAuthClient], SafeString | str]:
+    """A field of the page with one of `_addresses`."""
+
+    @admin.display(description=label.lower())
+    def address(_model_admin: Any, _row: OAuthClient) -> SafeString | str:
+        url = _addresses().get(label)
+        return formatting.copy_field(url, name=slugify(label), label=label) if url else EMPTY
+
+    return address
+
+
 @admin.register(OAuthClient)
 class OAuthClientAdmin(OperatorAdmin):
     list_display = ("client", "id", "state", "client_type", "registration_type", "updated_at")
@@ -250,25 +261,11 @@ class OAuthClientAdmin(OperatorAdmin):
     def client_id(self, row: OAuthClient) -> SafeString:
         return formatting.copy_field(str(row.id), name="client_id", label="Client ID")
 
-    @admin.display(description="issuer")
-    def issuer(self, row: OAuthClient) -> SafeString | str:
-        return _address("Issuer")
-
-    @admin.display(description="discovery document")
-    def discovery_url(self, row: OAuthClient) -> SafeString | str:
-        return _address("Discovery document")
-
-    @admin.display(description="authorization endpoint")
-    def authorization_url(self, row: OAuthClient) -> SafeString | str:
-        return _address("Authorization endpoint")
-
-    @admin.display(description="token endpoint")
-    def token_url(self, row: OAuthClient) -> SafeString | str:
-        return _address("Token endpoint")
-
-    @admin.display(description="user information")
-    def userinfo_url(self, row: OAuthClient) -> SafeString | str:
-        return _address("User information")
+    issuer = _address_field("Issuer")
+    discovery_url = _address_field("Discovery document")
+    authorization_url = _address_field("Authorization endpoint")
+    token_url = _address_field("Token endpoint")
+    userinfo_url = _address_field("User information")
 
     @admin.display(description="redirect URIs")
     def redirect_uri_lines(self, row: OAuthClient) -> SafeString:
@@ -301,11 +298,6 @@ def _addresses() -> dict[str, str]:
         "Token endpoint": str(document["token_endpoint"]),
         "User information": str(document["userinfo_endpoint"]),
     }
-
-
-def _address(label: str) -> SafeString | str:
-    url = _addresses().get(label)
-    return formatting.copy_field(url, name=slugify(label), label=label) if url else EMPTY
 
 
 def register_client(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:

@@ -24,8 +24,6 @@ commit may have assigned or moved, and the derived requirements cannot protect i
 
 
 class CommitOperations(TableOperations):
-    """Commits."""
-
     @operation
     async def update_table(
         self,

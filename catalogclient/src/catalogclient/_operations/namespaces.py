@@ -21,8 +21,6 @@ from catalogclient.types import UpdateNamespacePropertiesRequest
 
 
 class NamespaceOperations(Core):
-    """Namespaces."""
-
     @operation
     async def list_namespaces(
         self,

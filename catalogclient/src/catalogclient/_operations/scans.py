@@ -21,8 +21,6 @@ from catalogclient.errors import CatalogError, InvalidArgumentError
 
 
 class ScanOperations(TableOperations):
-    """Scans and storage access."""
-
     @operation
     async def plan_table_scan(
         self, table: TableLike, request: types.PlanTableScanRequest | None = None, **call: Unpack[MutationOptions]

@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 
 class TableOperations(NamespaceOperations):
-    """Tables."""
-
     @operation
     async def list_tables(
         self,

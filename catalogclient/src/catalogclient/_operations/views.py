@@ -25,8 +25,6 @@ from catalogclient._results import FunctionPage, LoadFunctionResult, LoadViewRes
 
 
 class ViewOperations(NamespaceOperations):
-    """Views and functions."""
-
     @operation
     async def list_views(
         self,
