@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
@@ -35,6 +37,9 @@ class CodePage(HostedPage):
         if not has_codes():
             raise sign_in_errors.MagicLinkDisabled
         return None
+
+    def get_context(self) -> dict[str, Any]:
+        return {"awaits_message": confirmation.awaits_message(self)}
 
     def create_form(self, data: QueryDict | None = None) -> IdentifierForm:
         return IdentifierForm(data, has_email=has_email_codes())

@@ -187,7 +187,17 @@ def link_target(page: HostedPage) -> str:
     return destinations.absolute(path, request=page.request)
 
 
+def remember_message(page: HostedPage, kind: str, *, email: str, phone: str) -> None:
+    """Store that the browser waits for the message of this kind."""
+    page.request.session[_PENDING] = {"kind": kind, "email": email, "phone": phone}
+
+
+def awaits_message(page: HostedPage) -> bool:
+    """True if this page asks for the code of a message that the browser has requested."""
+    return _PENDING in page.request.session
+
+
 def await_message(page: HostedPage, kind: str, *, email: str, phone: str) -> HttpResponse:
     """Go to the page that asks for the code of the message that this page has requested."""
-    page.request.session[_PENDING] = {"kind": kind, "email": email, "phone": phone}
+    remember_message(page, kind, email=email, phone=phone)
     return page.redirect(destinations.with_next(reverse("pages:confirm"), destinations.next_path(page.request)))

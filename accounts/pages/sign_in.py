@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from accounts.pages import browser_session, destinations, registry
+from accounts.pages import browser_session, confirmation, destinations, registry
 from accounts.pages.code import has_codes
 from accounts.pages.completion import complete_sign_in, next_step
 from accounts.pages.forms import IdentifierForm
@@ -17,6 +17,7 @@ from accounts.pages.page import HostedPage
 from accounts.passkeys import authentication
 from accounts.passkeys import form as passkey_form
 from accounts.sign_in import password as password_sign_in
+from accounts.sign_in.errors import EmailNotConfirmed, PhoneNotConfirmed
 from authsvc import conf
 from authsvc.api import captcha, throttling
 from authsvc.api.throttling import Bucket
@@ -56,6 +57,7 @@ class SignInPage(HostedPage):
             "has_recovery": signup.email_enabled,
             "has_passkeys": passkey_form.is_enabled(),
             "providers": registry.providers.buttons() if registry.providers is not None else (),
+            "awaits_message": confirmation.awaits_message(self),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -75,12 +77,17 @@ class SignInPage(HostedPage):
             super().check_limits()
 
     def submit(self, form: SignInForm) -> HttpResponse:
-        result = password_sign_in.sign_in_with_password(
-            **form.identifier,
-            password=form.cleaned_data["password"],
-            caller=self.caller,
-            at=self.at,
-        )
+        try:
+            result = password_sign_in.sign_in_with_password(
+                **form.identifier,
+                password=form.cleaned_data["password"],
+                caller=self.caller,
+                at=self.at,
+            )
+        except (EmailNotConfirmed, PhoneNotConfirmed):
+            # The page then links to the one that takes the code, and sends another message.
+            confirmation.remember_message(self, confirmation.SIGN_UP, **form.identifier)
+            raise
         return complete_sign_in(self, result.tokens)
 
     @property
@@ -108,10 +115,18 @@ class SignOutPage(HostedPage):
     button = _("Sign out")
     text = _("Do you want to sign out of this browser?")
 
+    def redirect_before_page(self) -> HttpResponse | None:
+        """A browser whose session has ended has nothing to answer."""
+        is_needed = self.request.method == "POST" or browser_session.signed_in(self.request) is not None
+        return None if is_needed else self._to_signed_out()
+
     def submit(self, form: forms.Form) -> HttpResponse:
         if current := browser_session.signed_in(self.request):
             revocation.sign_out_browser(current, caller=self.caller, at=self.at)
         browser_session.end(self.request)
+        return self._to_signed_out()
+
+    def _to_signed_out(self) -> HttpResponse:
         path = destinations.with_next(reverse("pages:signed_out"), destinations.next_path(self.request))
         target = destinations.redirect_target(self.request)
         return self.redirect(redirects.with_query(path, {"redirect_to": target}) if target else path)

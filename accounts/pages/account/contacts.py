@@ -97,7 +97,8 @@ class ContactPage(ProofPage):
         )
         if self._pending(updated):
             return self.redirect(reverse(self.back))
-        return self.done(self.saved)
+        is_changed = getattr(updated, self.kind) != getattr(self.user, self.kind)
+        return self.done(self.saved if is_changed else _("Your account has this address or number already."))
 
     def get_context(self) -> dict[str, Any]:
         recipients = self._recipients()

@@ -285,6 +285,33 @@ def test_another_confirmation_is_sent(browser: PageBrowser, mailbox: Mailbox, au
     assert read_location(browser.submit(page, code=code(mailbox))) == (303, ACCOUNT)
 
 
+@pytest.mark.parametrize("page", ["/account/sign-up", "/account/code", "/account/recover"])
+def test_a_browser_that_waits_for_a_message_finds_the_way_back_to_its_code(
+    browser: PageBrowser, mailbox: Mailbox, page: str
+) -> None:
+    link = '<a href="/account/confirm?next=%2Faccount%2Fprofile">Enter the code of a message'
+    fields = {"email": "new@example.com"} if page.endswith("recover") else {"name": "new@example.com"}
+    assert link not in browser.text(f"{page}?next=/account/profile")
+    browser.submit(page, password=PASSWORD, **fields)
+    refused = browser.submit(f"{page}?next=/account/profile", password=PASSWORD, **fields)
+    assert (refused.status_code, link in refused.content.decode()) == (429, True)
+    assert "new@example.com" in browser.text("/account/confirm?next=/account/profile")
+
+
+def test_an_unconfirmed_user_who_signs_in_can_request_another_message(
+    browser: PageBrowser, user: User, mailbox: Mailbox
+) -> None:
+    User.objects.update(email_confirmed_at=None)
+    for password, is_offered in (("wrong", False), (PASSWORD, True)):
+        page = browser.sign_in("ada@example.com", password).content.decode()
+        assert ("Enter the code of a message, or request another one" in page) is is_offered
+    browser.submit("/account/confirm", resend="1")
+    [mail] = mailbox.emails
+    response = browser.submit("/account/confirm", code=mail.variables["Token"])
+    assert (response.status_code, response.headers["Location"]) == (303, "/account")
+    assert browser.is_in
+
+
 def test_messages_that_follow_too_soon_say_when(browser: PageBrowser, user: User) -> None:
     browser.submit(RECOVER, email="ada@example.com")
     response = browser.submit(RECOVER, email="ada@example.com")

@@ -41,6 +41,8 @@ def test_a_user_signs_in_and_out(browser: PageBrowser, user: User) -> None:
     assert not Session.objects.exists()
     assert not browser.is_in
     assert set(AuditLogEntry.objects.values_list("payload__action", flat=True)) == {"login", "logout"}
+    # Without a session there is nothing to ask.
+    assert browser.get("/account/sign-out").headers["Location"] == "/account/signed-out"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,14 @@ def confirm(browser: PageBrowser, sent_to: str, code: str, page: str = EMAIL) ->
     return browser.submit(page, confirm="1", sent_to=sent_to, code=code)
 
 
+def test_the_present_address_is_no_change(inside: PageBrowser, user: User, mailbox: Mailbox) -> None:
+    inside.submit(EMAIL, email="ADA@example.com")
+    page = inside.text(EMAIL)
+    assert "Your account has this address or number already." in page
+    assert "is changed" not in page
+    assert not mailbox.emails
+
+
 def test_both_addresses_confirm_a_change(inside: PageBrowser, user: User, mailbox: Mailbox) -> None:
     session = Session.objects.get()
     assert inside.submit(EMAIL, email=NEW.upper()).headers["Location"] == EMAIL
