@@ -87,7 +87,8 @@ def call(
         return result.result()
     except errors.HookRejection as rejection:
         raise rejection from None
-    except Exception as error:
+    except BaseException as error:
+        # SystemExit too: it would end this thread without a response.
         raise errors.HookErrored(uri) from error
 
 

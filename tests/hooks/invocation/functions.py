@@ -32,6 +32,10 @@ def fail(event: HookEvent[Any]) -> None:
     raise ValueError("secret-of-the-hook")
 
 
+def leave(event: HookEvent[Any]) -> None:
+    raise SystemExit("a library calls sys.exit")
+
+
 def hang(event: HookEvent[Any]) -> None:
     released.wait(60)
     ended.set()

@@ -55,6 +55,12 @@ def test_an_exception_is_logged_without_the_payload(set_hook: SetHook, caplog: p
     assert "secret@example.com" not in json.dumps([record.__dict__ for record in caplog.records], default=str)
 
 
+def test_a_function_that_exits_has_failed(set_hook: SetHook) -> None:
+    set_hook(HOOK, uri=uri("leave"))
+    with pytest.raises(HookErrored):
+        invoke(HOOK, PAYLOAD)
+
+
 def test_a_response_that_is_no_json(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("answer_badly"))
     with pytest.raises(InvalidHookResponse):
