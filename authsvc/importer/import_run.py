@@ -12,6 +12,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from authsvc import daily_counts
+from authsvc.db.sql import namespaced
 from authsvc.importer import conflicts, legacy_sessions, queries, source_database, table_definitions
 from authsvc.importer.report import ImportRejected, Report, Tally
 from authsvc.importer.source_database import Source
@@ -67,9 +68,18 @@ def run(request: ImportRequest, *, show: ShowProgress) -> Report:
     except psycopg.Error as error:
         raise ImportRejected(_error_text(error)) from None
     if not request.dry_run:
-        for table in tables:
-            queries.vacuum(table)
+        report.warnings += _vacuum(tables)
     return report
+
+
+def _vacuum(tables: list[Table]) -> Iterator[str]:
+    """Prepare the tables for fast reads. A failure or interruption is a warning, because the import is committed."""
+    for table in tables:
+        try:
+            queries.vacuum(table)
+        except (psycopg.Error, KeyboardInterrupt) as error:
+            name, reason = namespaced(table.name), type(error).__name__
+            yield f"requests may be slow until VACUUM (ANALYZE) {name} is run, which has failed: {reason}"
 
 
 def _is_installed(table: Table) -> bool:

@@ -190,4 +190,8 @@ def advance_sequence() -> None:
 
 def vacuum(table: Table) -> None:
     """Update the planner's statistics and the visibility map at once."""
-    execute(f"VACUUM (ANALYZE) {namespaced(table.name)}")
+    execute("SET statement_timeout = 0")
+    try:
+        execute(f"VACUUM (ANALYZE) {namespaced(table.name)}")
+    finally:
+        execute("RESET statement_timeout")

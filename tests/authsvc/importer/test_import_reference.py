@@ -14,6 +14,8 @@ from psycopg.types.json import Jsonb
 
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
 from accounts.passwords import hashing
+from authsvc.importer import queries
+from authsvc.importer.table_mapping import Table
 from authsvc.models import AuditLogEntry
 from authsvc.security import crypto
 from oauthproviders.models import ClientState, CustomProvider
@@ -24,6 +26,7 @@ from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import NIL, Reference
 from tests.conftest import Api, read_success
 from tests.factories import PASSWORD
+from tests.live import servers
 from tests.tokens.token_requests import error_of, read_claims, refresh, rotate, session_exists
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
@@ -192,6 +195,35 @@ def test_every_table_is_imported_and_counted(reference: Reference) -> None:
     acme = CustomProvider.objects.get()
     assert (acme.identifier, acme.client_secret, acme.scopes) == ("custom:acme", "s", ["openid", "profile"])
     assert (acme.authorization_params, acme.custom_claims_allowlist) == ({"prompt": "login"}, [])
+
+
+def test_an_import_whose_tables_cannot_be_vacuumed_is_done(reference: Reference) -> None:
+    reference.user("ada@example.com")
+    target = servers.server_url().replace("/postgres?", f"/{connection.settings_dict['NAME']}?")
+    with psycopg.connect(target) as other, connection.cursor() as cursor:
+        other.execute("LOCK TABLE users IN SHARE UPDATE EXCLUSIVE MODE")
+        cursor.execute("SET lock_timeout = '200ms'")
+        ran = run(reference.url)
+        cursor.execute("RESET lock_timeout")
+
+    assert (ran.error, ran.output.splitlines()[-1]) == ("", "done")
+    assert ran.warnings == (
+        "warning: requests may be slow until VACUUM (ANALYZE) users is run, which has failed: LockNotAvailable\n"
+    )
+    assert User.objects.count() == 1
+
+
+def test_an_interruption_after_the_commit_is_not_taken_for_one_before(
+    reference: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_table: Table) -> None:
+        raise KeyboardInterrupt
+
+    reference.user("ada@example.com")
+    monkeypatch.setattr(queries, "vacuum", interrupt)
+    ran = run(reference.url)
+    assert (ran.error, ran.output.splitlines()[-1]) == ("", "done")
+    assert "VACUUM (ANALYZE) users is run, which has failed: KeyboardInterrupt" in ran.warnings
 
 
 def test_a_second_run_changes_nothing(reference: Reference) -> None:
