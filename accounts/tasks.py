@@ -47,14 +47,6 @@ def survey_password_hashes() -> None:
         connection.close()
 
 
-def _challenged(at: datetime) -> Sequence[datetime]:
-    return (at - _CHALLENGE_KEPT_FOR,)
-
-
-def _now(at: datetime) -> Sequence[datetime]:
-    return (at,)
-
-
 def _unverified(at: datetime) -> Sequence[str | datetime]:
     return FactorStatus.UNVERIFIED, at - _FACTOR_UNVERIFIED_FOR
 
@@ -92,14 +84,14 @@ cleanup.register(
     CleanupRule(
         table="mfa_challenges",
         condition="t.created_at < %s",
-        parameters=_challenged,
+        parameters=cleanup.before(_CHALLENGE_KEPT_FOR),
         is_mandatory=True,
     ),
     CleanupRule(table="mfa_factors", condition="t.status = %s AND t.created_at < %s", parameters=_unverified),
     CleanupRule(
         table="webauthn_challenges",
         condition="t.expires_at < %s",
-        parameters=_now,
+        parameters=cleanup.before(timedelta()),
         is_mandatory=True,
     ),
     CleanupRule(

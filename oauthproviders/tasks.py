@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.utils import timezone
 
@@ -41,25 +40,19 @@ def warn_of_apple_secret() -> None:
         )
 
 
-def _expired_client_states(at: datetime) -> Sequence[datetime]:
-    return (at - _CLIENT_STATE_RETENTION,)
-
-
 cleanup.register(
     CleanupRule(
         table="wallet_messages",
         key="digest",
         condition="t.expires_at < %s",
         # The clock of a server that accepts messages may be behind that of the worker.
-        parameters=lambda at: (at - timedelta(minutes=1),),
+        parameters=cleanup.before(timedelta(minutes=1)),
         is_mandatory=True,
-    )
-)
-cleanup.register(
+    ),
     CleanupRule(
         table="oauth_client_states",
         condition="t.created_at < %s",
-        parameters=_expired_client_states,
+        parameters=cleanup.before(_CLIENT_STATE_RETENTION),
         is_mandatory=True,
-    )
+    ),
 )

@@ -31,17 +31,9 @@ _IS_UNUSED = " AND ".join(
 )
 
 
-def _a_day_ago(at: datetime) -> Sequence[datetime]:
-    return (at - _DAY,)
-
-
 def _a_month_ago_hourly(at: datetime) -> Sequence[datetime] | None:
     # Each run reads every client that registered itself, so that one run in an hour is enough.
     return (at - _UNUSED_CLIENT_RETENTION,) if at.minute == 0 else None
-
-
-def _an_hour_ago(at: datetime) -> Sequence[datetime]:
-    return (at - _HOUR,)
 
 
 @jobs.task(
@@ -67,18 +59,23 @@ class UnusedClients(CleanupRule):
 
 cleanup.register(
     # Requests of clients create these rows without a session.
-    CleanupRule(table="oauth_authorizations", condition="t.expires_at < %s", parameters=_a_day_ago, is_mandatory=True),
+    CleanupRule(
+        table="oauth_authorizations", condition="t.expires_at < %s", parameters=cleanup.before(_DAY), is_mandatory=True
+    ),
     CleanupRule(
         table="oauth_client_assertions",
         condition="t.expires_at < %s",
         # The clock of a server that verifies assertions may be behind that of the worker.
-        parameters=lambda at: (at - timedelta(minutes=1),),
+        parameters=cleanup.before(timedelta(minutes=1)),
         key="digest",
         is_mandatory=True,
     ),
     # An hour, in which a device that polls late still learns that its code has expired.
     CleanupRule(
-        table="oauth_device_authorizations", condition="t.expires_at < %s", parameters=_an_hour_ago, is_mandatory=True
+        table="oauth_device_authorizations",
+        condition="t.expires_at < %s",
+        parameters=cleanup.before(_HOUR),
+        is_mandatory=True,
     ),
     # Clients register themselves without an administrator. Those that no user has ever used are deleted.
     UnusedClients(

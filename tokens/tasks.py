@@ -21,16 +21,8 @@ _DAY = timedelta(hours=24)
 _SESSIONS_AT_ONCE = 10
 
 
-def _a_day_ago(at: datetime) -> Sequence[datetime]:
-    return (at - _DAY,)
-
-
 def _ends_of_flows(at: datetime) -> Sequence[datetime]:
     return (at - max(_HOUR, conf.current().flows.expiry), at - _DAY)
-
-
-def _three_days_ago(at: datetime) -> Sequence[datetime]:
-    return (at - 3 * _DAY,)
 
 
 def _older_than_timebox(at: datetime) -> Sequence[datetime] | None:
@@ -62,10 +54,6 @@ _NEVER_REFRESHED = (
 _FLOW_IS_OVER = "t.created_at < %s AND (t.created_at < %s OR (t.user_id IS NULL AND t.authentication_method = 'oauth'))"
 
 
-def _expiry_of_impersonation_links(at: datetime) -> Sequence[datetime]:
-    return (at - impersonation.LINK_LIFETIME,)
-
-
 class ExpiredImpersonations(CleanupRule):
     """Ends impersonated sessions, and records that; a statement alone could not."""
 
@@ -91,22 +79,22 @@ class ExpiredSessions(CleanupRule):
 
 
 cleanup.register(
-    ExpiredImpersonations(table="sessions", condition="", parameters=_a_day_ago, is_mandatory=True),
+    ExpiredImpersonations(table="sessions", condition="", parameters=cleanup.before(_DAY), is_mandatory=True),
     CleanupRule(
         table="impersonation_links",
         condition="t.created_at < %s",
-        parameters=_expiry_of_impersonation_links,
+        parameters=cleanup.before(impersonation.LINK_LIFETIME),
         is_mandatory=True,
     ),
-    CleanupRule(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", parameters=_a_day_ago),
+    CleanupRule(table="refresh_tokens", condition="t.revoked AND t.updated_at < %s", parameters=cleanup.before(_DAY)),
     CleanupRule(
         table="refresh_tokens",
         condition=_SESSION_IS_OVER,
-        parameters=_a_day_ago,
+        parameters=cleanup.before(_DAY),
         change="revoked = true, updated_at = now()",
     ),
     ExpiredSessions(
-        table="sessions", condition="t.not_after < %s", parameters=_three_days_ago, max_rows=_SESSIONS_AT_ONCE
+        table="sessions", condition="t.not_after < %s", parameters=cleanup.before(3 * _DAY), max_rows=_SESSIONS_AT_ONCE
     ),
     CleanupRule(
         table="flow_state",

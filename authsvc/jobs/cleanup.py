@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, connection
@@ -22,6 +22,11 @@ _MAX_BATCHES = 200
 Parameters = Callable[[datetime], Sequence[Any] | None]
 
 logger = logging.getLogger(__name__)
+
+
+def before(age: timedelta) -> Parameters:
+    """The parameter of a condition such as `t.created_at < %s`: the time that lies `age` back."""
+    return lambda at: (at - age,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
