@@ -54,7 +54,7 @@ class DocumentCache(Generic[Key, Document]):
         self.clear()
 
     def clear(self) -> None:
-        self._entries: OrderedDict[Key, _Entry[Document]] = OrderedDict()
+        self.entries: OrderedDict[Key, _Entry[Document]] = OrderedDict()
         self._guard = threading.Lock()
 
     def get(self, key: Key) -> Document:
@@ -111,13 +111,13 @@ class DocumentCache(Generic[Key, Document]):
 
     def _entry(self, key: Key) -> _Entry[Document]:
         with self._guard:
-            entry = self._entries.get(key)
+            entry = self.entries.get(key)
             if entry is None:
-                if len(self._entries) >= _MAX_ENTRIES:
-                    self._entries.popitem(last=False)
-                entry = self._entries[key] = _Entry()
+                if len(self.entries) >= _MAX_ENTRIES:
+                    self.entries.popitem(last=False)
+                entry = self.entries[key] = _Entry()
             elif entry.document is not None:
-                self._entries.move_to_end(key)
+                self.entries.move_to_end(key)
             return entry
 
     def _fetch(self, key: Key, entry: _Entry[Document]) -> Document:
@@ -141,8 +141,8 @@ class DocumentCache(Generic[Key, Document]):
     def _move_to_front(self, key: Key) -> None:
         """Documents that were never fetched are evicted first."""
         with self._guard:
-            if key in self._entries:
-                self._entries.move_to_end(key, last=False)
+            if key in self.entries:
+                self.entries.move_to_end(key, last=False)
 
     def _is_due(self, entry: _Entry[Document]) -> bool:
         return self._clock() - entry.loaded_at >= self._max_age().total_seconds() and not self._is_recent(

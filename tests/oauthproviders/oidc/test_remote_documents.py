@@ -153,7 +153,7 @@ def test_a_missed_deadline_is_not_stored_as_a_failure(is_renewed: bool, auth_con
     is_slow = False
 
     def slow_clock() -> float:
-        if is_slow and cache._entries["a"].lock.locked():
+        if is_slow and cache.entries["a"].lock.locked():
             wait_for_deadline()
         return 1000.0
 
