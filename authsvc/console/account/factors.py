@@ -24,7 +24,7 @@ from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
-from authsvc.console.account.naming import NameForm
+from authsvc.console.account.naming import CredentialNameForm
 from authsvc.console.account.overview import factor_label
 from authsvc.console.sign_in import console_session
 from authsvc.errors import ApiError
@@ -184,10 +184,10 @@ def _factor(user: UserRecord, factor_id: UUID) -> FactorRecord:
     raise Http404
 
 
-def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound: bool = True) -> NameForm:
+def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound: bool = True) -> CredentialNameForm:
     """Propose a name that no other factor of the user has."""
     posted = request.POST if request.method == "POST" and is_bound else None
-    return NameForm(posted, initial={"name": enrolment.free_name(user, default)})
+    return CredentialNameForm(posted, initial={"name": enrolment.free_name(user, default)})
 
 
 def _unfinished_id(request: HttpRequest) -> UUID:

@@ -14,14 +14,14 @@ from authsvc.errors import ApiError
 CONFIRMED = "confirmed"
 
 
-class NameForm(forms.Form):
+class CredentialNameForm(forms.Form):
     name = forms.CharField(label="Name", max_length=100, widget=forms.TextInput(attrs={"autocomplete": "off"}))
 
 
 def ask_name(request: HttpRequest, *, title: str, current_name: str, rename: Callable[[str], object]) -> HttpResponse:
     """A form for a new name. Calls `rename` with it, which may raise ApiError."""
     is_submitted = request.method == "POST"
-    form = NameForm(request.POST if is_submitted else None, initial={"name": current_name})
+    form = CredentialNameForm(request.POST if is_submitted else None, initial={"name": current_name})
     error = None
     if is_submitted and form.is_valid():
         try:

@@ -18,12 +18,12 @@ from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of
 from authsvc.console.account import naming
 from authsvc.console.account.account_view import render_form, to_account
-from authsvc.console.account.naming import NameForm
+from authsvc.console.account.naming import CredentialNameForm
 from authsvc.errors import ApiError
 from tokens.sessions.users import SignedInUser
 
 
-class PasskeyNameForm(NameForm):
+class OperatorPasskeyForm(CredentialNameForm):
     """Checks the size of the name before the device creates the passkey."""
 
     def clean_name(self) -> str:
@@ -36,7 +36,7 @@ class PasskeyNameForm(NameForm):
 def add(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     """Ask for a name, prompt the browser to create a passkey, and store it under the name."""
     user, at, caller = get_user_record(current), timezone.now(), caller_of(request)
-    form = PasskeyNameForm(request.POST if request.method == "POST" else None, initial={"name": "Passkey"})
+    form = OperatorPasskeyForm(request.POST if request.method == "POST" else None, initial={"name": "Passkey"})
     error = None
     if request.method == "POST":
         try:
