@@ -128,7 +128,8 @@ class _RetryDelays(BaseRetryStrategy):
             return None
         if isinstance(exception, registry.Retry) and exception.delay is not None:
             delay = exception.delay
-        return RetryDecision(retry_at=timezone.now() + delay)
+        # Otherwise urgent jobs whose server does not answer would keep the worker from all others.
+        return RetryDecision(retry_at=timezone.now() + delay, priority=min(job.priority, 0))
 
 
 def _build_run(task: registry.Task[...], job: Job) -> registry.Run:

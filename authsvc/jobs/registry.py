@@ -21,7 +21,7 @@ from authsvc.db.sql import namespace_prefix
 P = ParamSpec("P")
 
 URGENT_PRIORITY = 1
-"""Priority of messages whose codes expire within a minute. They wait for the running job, and for no other."""
+"""Priority of messages whose codes expire within a minute: their first run waits for the running job only."""
 PERIODIC_PRIORITY = -1
 """Deferred jobs run first, because users may be waiting for them."""
 NOTICE_PRIORITY = -5

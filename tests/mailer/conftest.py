@@ -28,7 +28,7 @@ class Queue:
     def jobs(self) -> list[dict[str, Any]]:
         # Workers also defer periodic tasks there, with their due time as an argument.
         return self._rows(
-            "SELECT id, queue_name, status::text, attempts, scheduled_at, args FROM procrastinate_jobs"
+            "SELECT id, queue_name, status::text, priority, attempts, scheduled_at, args FROM procrastinate_jobs"
             " WHERE NOT args ? 'timestamp'"
         )
 

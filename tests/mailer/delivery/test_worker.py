@@ -130,6 +130,8 @@ def test_a_code_by_sms_does_not_wait_for_the_emails_before_it(queue: Queue, smtp
     assert running.stop(seconds=TIMEOUT_SECONDS)
     channels = list(Attempt.objects.order_by("created_at").values_list("channel", flat=True))
     assert channels == ["sms", "email", "email"]
+    [retried] = queue.jobs()
+    assert (retried["status"], retried["priority"]) == ("todo", 0)
 
 
 @pytest.mark.django_db(transaction=True)
