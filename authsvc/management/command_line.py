@@ -29,7 +29,7 @@ _FLAG_HELP = (
     (("-d", "--config-dir"), "DIR", HELP[DIRECTORY_VARIABLE]),
 )
 # Commands of Django that have a -c or -d of their own; only the long flags work with them.
-_WITH_SHORT_FLAGS = frozenset({"shell", "collectstatic", "makemessages"})
+_WITH_SHORT_FLAGS = frozenset({"shell", "test", "collectstatic", "makemessages"})
 _HELP = frozenset({"help", "--help", "-h", "version", "--version"})
 _APPS = frozenset({"authsvc", "accounts", "tokens", "oauthproviders", "oauthserver", "hooks", "mailer"})
 _OF_DJANGO = ("check", "dbshell", "shell", "showmigrations")

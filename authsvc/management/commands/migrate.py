@@ -57,7 +57,8 @@ class Command(migrate.Command):
             with _without_statement_timeout(connection):
                 self._apply(*args, **options)
             count = len(MigrationRecorder(connection).applied_migrations()) - before
-        logger.info("migrations applied", extra={"count": count})
+        if not (options["plan"] or options["check_unapplied"]):
+            logger.info("migrations applied", extra={"count": count})
 
     def _apply(self, *args: Any, **options: Any) -> None:
         """Apply missing migrations. When a table is in use, applied ones stay and the others are tried again."""

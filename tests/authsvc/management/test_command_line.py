@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
 from authsvc.management import command_line
 from tests import preloaded_python
@@ -31,6 +32,7 @@ def run(*arguments: str, folder: Path, **variables: str) -> subprocess.Completed
         (["check", "-d", "/a", "--deploy"], ["check", "--deploy"], {"AUTHSVC_CONFIG_DIR": "/a"}),
         (["shell", "-c", "print(1)"], ["shell", "-c", "print(1)"], {}),
         (["shell", "--config-dir", "/a"], ["shell"], {"AUTHSVC_CONFIG_DIR": "/a"}),
+        (["test", "-d"], ["test", "-d"], {}),
         (["createuser", "--", "-c"], ["createuser", "--", "-c"], {}),
     ],
 )
@@ -43,6 +45,11 @@ def test_flags_of_the_configuration_become_variables(
 def test_a_flag_without_its_path_is_refused() -> None:
     with pytest.raises(ValueError, match="--config needs a path"):
         command_line.take_flags(["serve", "--config"])
+
+
+@pytest.mark.parametrize("name", sorted(get_commands()))
+def test_the_flags_fit_the_options_of_every_command(name: str) -> None:
+    command_line._CommandLine(["manage.py"]).fetch_command(name).create_parser("manage.py", name)
 
 
 def test_help_needs_no_settings_and_lists_useful_commands(tmp_path: Path) -> None:
