@@ -60,7 +60,7 @@ class UserActions(OperatorAdmin):
     )  # fmt: skip
     row_actions = actions
 
-    @action(label="Edit", success_message="Changed", form=EditForm, accepts_lists=False)
+    @action(label="Edit", success_message="Changed", form=EditForm, repeats_form=True, accepts_lists=False)
     def edit(self, row: User, context: ActionContext) -> str | None:
         user_administration.update(
             row.pk, context.form.changes(row), actor=context.actor, caller=context.caller, at=context.at
@@ -152,6 +152,7 @@ class UserActions(OperatorAdmin):
         label="Set password",
         success_message="Password set",
         form=SetPasswordForm,
+        repeats_form=True,
         confirmation=f"The former password becomes invalid. {_LOCKS_OUT}",
         accepts_lists=False,
     )

@@ -118,6 +118,8 @@ class RowAction:
     """Reported before the row's name or the number of rows, as in "Banned"."""
     confirmation: str = ""
     form: type[forms.Form] | None = None
+    repeats_form: bool = False
+    """True if a refusal by the service is shown with the form and what the operator has typed."""
     is_dangerous: bool = False
     asks_for_name: bool = False
     """The operator must type the row's name."""
@@ -152,6 +154,8 @@ class RowAction:
             context = replace(context, started_at=datetime.fromisoformat(results.until))
             return self._run_batch(model_admin, request, rows, results=results, context=context)
         secrets = self._run_rows(model_admin, request, rows, context=context)
+        if form is not None and not form.is_valid():
+            return self._confirmation_page(model_admin, request, selection, form=form)
         if not secrets:
             return None
         return form_page(
@@ -284,6 +288,9 @@ class RowAction:
         if len(rows) == 1 and results.handled:
             name = model_admin.display_name(rows[0])
             reason = next(iter(results.refusals), "")
+            if reason and self.repeats_form:
+                context.form.add_error(None, reason)
+                return []
             text = f"{name}: {reason}" if reason else f"{self.success_message}: {name}"
             model_admin.message_user(request, text, levels.ERROR if reason else levels.SUCCESS)
         elif results.handled:
