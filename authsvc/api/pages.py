@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ _MAX_ACCEPT_LENGTH = 1_000
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def prefers_html(request: HttpRequest) -> bool:
-    """True for a GET or HEAD request whose Accept header ranks HTML above JSON (RFC 9110 §12.5.1), as of a browser."""
-    if request.method not in ("GET", "HEAD"):
+def prefers_html(request: HttpRequest, *, methods: Collection[str] = ("GET", "HEAD")) -> bool:
+    """True for a request whose Accept header ranks HTML above JSON (RFC 9110 §12.5.1), as that of a browser."""
+    if request.method not in methods:
         return False
     if len(request.headers.get("Accept", "")) > _MAX_ACCEPT_LENGTH:
         return False

@@ -45,7 +45,7 @@ def json_block(value: Any) -> SafeString | str:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
     if len(text) > _MAX_BLOCK_LENGTH:
         text = f"{text[:_MAX_BLOCK_LENGTH]}\n… {len(text) - _MAX_BLOCK_LENGTH:,} more characters"
-    return format_html('<pre class="json">{}</pre>', text)
+    return format_html('<pre class="json">{}</pre>', without_invisible_characters(text))
 
 
 def code(text: object) -> SafeString | str:

@@ -6,7 +6,9 @@ from functools import partial
 from typing import Any, ClassVar, TypedDict
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,7 +16,7 @@ from rest_framework.views import APIView
 
 from accounts.pages import browser_session
 from accounts.pages.page import HostedPage
-from authsvc.api import pages, parsing
+from authsvc.api import exception_handler, pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
@@ -100,8 +102,25 @@ class _RefusalPage(HostedPage):
 
     error: ClassVar[ApiError] = UnexpectedFailure()
 
-    def get(self, *args: Any, **kwargs: Any) -> HttpResponse:
-        raise self.error
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        # Applications send the form from their own site. The page changes nothing.
+        request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # read by Django
+        return super().dispatch(request, *args, **kwargs)
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self.get(request)
+
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not isinstance(self.error, ValidationFailed):
+            raise self.error
+        page = self.show(
+            template="pages/error.html",
+            status=self.error.status,
+            title=_("This did not work"),
+            text=_("The application has sent an invalid request."),
+            reason=self.error.message,  # for the developer of the application
+        )
+        return exception_handler.with_error(request, page, self.error)
 
 
 class AuthorizeView(OAuthEndpoint):
@@ -146,7 +165,8 @@ class AuthorizeView(OAuthEndpoint):
         """Errors that must not redirect: a page for browsers, if there are hosted pages, and JSON for programs."""
         request = self.request.http
         is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
-        if is_shown and authorization_requests.has_hosted_consent_page() and pages.prefers_html(request):
+        is_browser = pages.prefers_html(request, methods=("GET", "POST"))
+        if is_shown and is_browser and authorization_requests.has_hosted_consent_page():
             return _RefusalPage.as_view(error=exc)(request)
         return super().handle_exception(exc)
 

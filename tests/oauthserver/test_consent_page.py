@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -332,6 +332,21 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
         assert "https://evil.example" not in response.content.decode()
         assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
         assert authorize_in(browser, application, **changes).headers["Content-Type"] == "application/json"
+        # An application sends its form from another site.
+        form = {"client_id": application.client_id, "redirect_uri": CALLBACK, **changes}
+        foreign = {**html_first, "Origin": "https://shop.example.com"}
+        form_type = "application/x-www-form-urlencoded"
+        posted: Any = browser.client.post("/oauth/authorize", urlencode(form), content_type=form_type, headers=foreign)
+        assert (posted.status_code, text in posted.content.decode()) == (400, True)
+
+
+def test_the_page_of_an_invalid_request_blames_the_application(api: Api) -> None:
+    browser, headers = PageBrowser(), {"Accept": "text/html", "Accept-Language": "de"}
+    response = authorize_in(browser, register(api), headers=headers, redirect_uri="https://evil.example/cb")
+    text = response.content.decode()
+    assert "Die Anwendung hat eine ungültige Anfrage gesendet." in text
+    assert "invalid redirect_uri" in text
+    assert "Eingabe" not in text
 
 
 def test_pages_of_the_site_answer_silent_requests_themselves(api: Api, auth_config: ChangeConfig) -> None:
