@@ -177,8 +177,11 @@ def _log_fields(record: Attempt, stack: str | None = None) -> dict[str, object]:
 
 
 def _reason(error: Exception, message: Message) -> str:
+    if isinstance(error, DeliveryFailed):
+        return _redact(str(error), message)
     # The text of an unexpected exception may contain anything, including the user's metadata.
-    return _redact(str(error), message) if isinstance(error, DeliveryFailed) else type(error).__name__
+    name, status = type(error).__name__, getattr(error, "status_code", None)
+    return f"{name}: status {status}" if isinstance(status, int) else name  # errors of Anymail have a status
 
 
 def _redact(text: str, message: Message) -> str:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from pytest_django.fixtures import Settings
+from responses import RequestsMock
 
 from authsvc import jobs
 from authsvc.conf import Rate
@@ -200,6 +201,17 @@ def test_an_unexpected_error_is_recorded_without_its_text(
         deliver(an_email())
     assert Attempt.objects.get().error == "ModuleNotFoundError"
     assert "sender.py" in vars(caplog.records[0])["stack"]
+
+
+def test_the_status_of_an_email_service_is_recorded(auth_config: ChangeConfig, mocked_requests: RequestsMock) -> None:
+    mocked_requests.post("https://api.postmarkapp.com/email", status=401, json={"Message": "ada@example.com"})
+    auth_config(
+        mailer={"backend": "anymail.backends.postmark.EmailBackend", "backend_options": {"server_token": "t"}},
+        smtp={"admin_email": "noreply@example.com"},
+    )
+    with pytest.raises(jobs.Retry):
+        deliver(an_email())
+    assert Attempt.objects.get().error == "AnymailRequestsAPIError: status 401"
 
 
 def test_without_a_mail_server_an_email_counts_as_delivered(auth_config: ChangeConfig) -> None:
