@@ -56,6 +56,6 @@ def seconds() -> float | None:
 
 
 def lock_seconds() -> float | None:
-    """How long a statement of this thread may wait for a lock; None outside of requests, and without a limit."""
+    """The seconds that a statement of this thread may wait for a lock; None outside of requests or without a limit."""
     limit = conf.current().api.max_request_duration.total_seconds()
     return limit * _LOCK_PART if _thread.serves_requests and limit > 0 else None
