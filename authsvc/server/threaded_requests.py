@@ -73,7 +73,9 @@ def wrap(application: Application, slots: RequestSlots) -> Application:
                 if getattr(chunks, "streaming", False):
                     return _stream(chunks, environ, slots)
                 try:
-                    return [b"".join(chunks)]
+                    body = b"".join(chunks)
+                    # gunicorn logs a warning for a body that it has to drop.
+                    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
                 finally:
                     if hasattr(chunks, "close"):
                         chunks.close()

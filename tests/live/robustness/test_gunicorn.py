@@ -44,6 +44,8 @@ def gunicorn(tmp_path: Path, empty_database_url: str, mailbox: MailboxServer) ->
 def test_sign_up_works_and_running_request_finishes_after_sigterm(gunicorn: Gunicorn, mailbox: MailboxServer) -> None:
     with gunicorn() as server:
         sign_ups.sign_up_to_sign_in(server, mailbox, "ada@example.com")
+        assert requests.head(f"{server.url}/no/such/page", timeout=TIMEOUT_SECONDS).status_code == 404
+        assert "sent body bytes" not in server.log.read_text()
 
         running = sign_ups.HalfSent(server, "late@example.com")
         processes = descendants(server)
