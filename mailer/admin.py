@@ -61,13 +61,13 @@ class StatusFilter(filters.ChoiceFilter):
     options = tuple((status.value, status.label.capitalize()) for status in (Status.FAILED, Status.TODO, Status.DOING))
 
 
-class TypeFilter(filters.ChoiceFilter):
+class MessageTypeFilter(filters.ChoiceFilter):
     title = "kind"
     parameter_name = "kind"
     options = tuple((name, _type_label(name)) for name in dict.fromkeys([*map(str, EmailType), *map(str, SmsType)]))
 
 
-class QueuedTypeFilter(TypeFilter):
+class QueuedMessageTypeFilter(MessageTypeFilter):
     def apply(self, queryset: QuerySet[Any], value: str) -> QuerySet[Any]:
         return queryset.filter(args__kind=value)
 
@@ -92,7 +92,7 @@ class MessageAdmin(OperatorAdmin):
         "accepted",
         "next_attempt",
     )
-    list_filter = (StatusFilter, QueuedTypeFilter)
+    list_filter = (StatusFilter, QueuedMessageTypeFilter)
     search_fields = ("id",)  # enables the search box
     search_help_text = "Part of the recipient's address or phone number, or the message ID"
     ordering = ("-id",)
@@ -258,7 +258,7 @@ class MessageAdmin(OperatorAdmin):
 @admin.register(Attempt)
 class AttemptAdmin(OperatorAdmin):
     list_display = ("created_at", "message", "channel_name", "result", "attempt", "response", "user")
-    list_filter = (OutcomeFilter, TypeFilter, filters.DayFilter)
+    list_filter = (OutcomeFilter, MessageTypeFilter, filters.DayFilter)
     search_fields = ("id",)  # enables the search box
     search_help_text = "A message ID or a user ID"
     ordering = ("-created_at", "-id")

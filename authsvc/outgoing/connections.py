@@ -42,11 +42,11 @@ _NOT_PUBLIC = tuple(
 _lookup_slots = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
 
-class TooLong(Exception):
+class SizeLimitExceeded(Exception):
     """The response exceeds the size limit of the call."""
 
 
-class NotPublic(Exception):
+class NoPermittedAddress(Exception):
     """The host has no permitted address."""
 
 
@@ -96,7 +96,7 @@ class _Incoming(io.RawIOBase):
         count = self._raw.readinto(buffer)
         self._left -= count or 0
         if self._left < 0:
-            raise TooLong
+            raise SizeLimitExceeded
         return count
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class _Connection(HTTPConnection):
                     raise
             else:
                 return sock
-        raise NotPublic
+        raise NoPermittedAddress
 
     def send(self, data: Any) -> None:
         self._used_at = time.monotonic()

@@ -144,7 +144,7 @@ def _exchange(
         response = _send(request, call, max_bytes=max_bytes, truncate=truncate)
     except (
         *(requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError),
-        *(connections.TooLong, connections.NotPublic),
+        *(connections.SizeLimitExceeded, connections.NoPermittedAddress),
     ) as error:
         outcome = _reason(error)
         # The messages of the libraries quote the full URL.
@@ -174,7 +174,7 @@ def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, 
     finally:
         response.close()
     if len(body) > max_bytes and not truncate:
-        raise connections.TooLong
+        raise connections.SizeLimitExceeded
     return Response(status=response.status_code, headers=response.headers, body=body[:max_bytes])
 
 
@@ -259,9 +259,9 @@ def _reason(error: Exception) -> str:
     """The root cause of an error, in words that contain no data of the call."""
     chain = list(_causes(error))
     for cause in reversed(chain):
-        if isinstance(cause, connections.TooLong):
+        if isinstance(cause, connections.SizeLimitExceeded):
             return "the response is too long"
-        if isinstance(cause, connections.NotPublic):
+        if isinstance(cause, connections.NoPermittedAddress):
             return "the host has no public address"
         if isinstance(cause, ssl.SSLError):
             return f"TLS: {getattr(cause, 'verify_message', '') or cause.reason or type(cause).__name__}"
@@ -274,9 +274,9 @@ def _reason(error: Exception) -> str:
 
 def _kind(error: Exception) -> type[Unreachable]:
     chain = list(_causes(error))
-    if any(isinstance(cause, connections.TooLong) for cause in chain):
+    if any(isinstance(cause, connections.SizeLimitExceeded) for cause in chain):
         return TooLong
-    if any(isinstance(cause, connections.NotPublic) for cause in chain):
+    if any(isinstance(cause, connections.NoPermittedAddress) for cause in chain):
         return NotPublic
     if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in chain):
         return TimedOut

@@ -26,7 +26,7 @@ from authsvc.security.encryption import DecryptionError
 from hooks.models import DisabledReason
 from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.queries import Lease, StoredResult
-from hooks.webhooks.sending import GONE, Attempt, Message
+from hooks.webhooks.sending import GONE, AttemptResult, WebhookMessage
 from hooks.webhooks.subscriptions import Endpoint
 
 POLL_SECONDS = 1.0
@@ -49,8 +49,8 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
-        self._finished: queue.SimpleQueue[tuple[Lease, Attempt]] = queue.SimpleQueue()
-        self._results: list[tuple[Lease, Attempt]] = []
+        self._finished: queue.SimpleQueue[tuple[Lease, AttemptResult]] = queue.SimpleQueue()
+        self._results: list[tuple[Lease, AttemptResult]] = []
         """Results that are not stored yet."""
         self._in_flight: Counter[UUID] = Counter()
         self._slow: set[UUID] = set()
@@ -161,7 +161,7 @@ class Dispatcher:
         """Run in a thread that sends; use no database connection."""
         started_at = timezone.now()
         try:
-            message = Message(
+            message = WebhookMessage(
                 event_id=lease.event_id, attempt=lease.attempt, url=lease.url, secrets=endpoint.secrets(),
                 body=lease.body,
             )  # fmt: skip
@@ -170,10 +170,10 @@ class Dispatcher:
         except DecryptionError:
             logger.exception("secret of a webhook endpoint cannot be read", extra={"endpoint_id": str(endpoint.id)})
             error = "the secret of the endpoint cannot be read"
-            result = Attempt(started_at=started_at, duration=timedelta(), status=None, error=error)
+            result = AttemptResult(started_at=started_at, duration=timedelta(), status=None, error=error)
         except Exception:
             logger.exception("webhook delivery failed", extra={"delivery_id": str(lease.id)})
-            result = Attempt(started_at=started_at, duration=timedelta(), status=None, error="internal error")
+            result = AttemptResult(started_at=started_at, duration=timedelta(), status=None, error="internal error")
         self._finished.put((lease, result))
 
     def collect(self, *, seconds: float | None) -> None:
@@ -183,7 +183,7 @@ class Dispatcher:
             while True:
                 self._take(self._finished.get_nowait())
 
-    def _take(self, finished: tuple[Lease, Attempt]) -> None:
+    def _take(self, finished: tuple[Lease, AttemptResult]) -> None:
         lease, result = finished
         self._in_flight[lease.endpoint_id] -= 1
         self._in_flight += Counter()  # without endpoints at zero
@@ -223,7 +223,7 @@ class Dispatcher:
                 _count(lease, result, outcome=row.outcome)
             self._update_endpoints(batch)
 
-    def _update_endpoints(self, results: list[tuple[Lease, Attempt]]) -> None:
+    def _update_endpoints(self, results: list[tuple[Lease, AttemptResult]]) -> None:
         """Store since when endpoints fail, and disable those that are gone or have failed for too long."""
         at, limit = timezone.now(), conf.current().webhooks.disable_after
         succeeded = {lease.endpoint_id for lease, result in results if result.is_success}
@@ -255,6 +255,6 @@ def _disable(
     return is_disabled
 
 
-def _count(lease: Lease, result: Attempt, *, outcome: str) -> None:
+def _count(lease: Lease, result: AttemptResult, *, outcome: str) -> None:
     metrics.WEBHOOK_DELIVERIES.labels(lease.type, "retry" if outcome == "pending" else outcome).inc()
     metrics.WEBHOOK_DELIVERY_SECONDS.observe(result.duration.total_seconds())

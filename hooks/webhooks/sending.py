@@ -44,7 +44,7 @@ _REDACTED = "[redacted]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class WebhookMessage:
     event_id: UUID
     attempt: int
     url: str = field(repr=False)
@@ -54,7 +54,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class AttemptResult:
     """The result of one request."""
 
     started_at: datetime
@@ -73,7 +73,7 @@ class Attempt:
         return self.status in _SUCCESS
 
 
-def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attempt:
+def attempt(message: WebhookMessage, *, timeout: timedelta, public_only: bool) -> AttemptResult:
     """Send the request and wait for the response. Raises nothing for failures of the network and of the receiver."""
     started_at, started = datetime.now(UTC), time.monotonic()
     signed = signatures.signed_headers(
@@ -95,8 +95,8 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
         error = str(failure)
     duration = timedelta(seconds=time.monotonic() - started)
     if response is None:
-        return Attempt(started_at=started_at, duration=duration, status=None, error=error[:_MAX_ERROR_LENGTH])
-    return Attempt(
+        return AttemptResult(started_at=started_at, duration=duration, status=None, error=error[:_MAX_ERROR_LENGTH])
+    return AttemptResult(
         started_at=started_at,
         duration=duration,
         status=response.status,
@@ -107,7 +107,7 @@ def attempt(message: Message, *, timeout: timedelta, public_only: bool) -> Attem
 
 
 def next_attempt_at(
-    result: Attempt, *, scheduled_attempt: int, schedule: Sequence[timedelta], at: datetime
+    result: AttemptResult, *, scheduled_attempt: int, schedule: Sequence[timedelta], at: datetime
 ) -> datetime | None:
     """The time of the next attempt; None after a success, a response that ends the delivery, or the last attempt."""
     if result.is_success or result.status == GONE or scheduled_attempt > len(schedule):
@@ -116,7 +116,7 @@ def next_attempt_at(
     return at + max(pause, result.retry_after)
 
 
-def delivery_status(result: Attempt, *, next_attempt_at: datetime | None) -> DeliveryStatus:
+def delivery_status(result: AttemptResult, *, next_attempt_at: datetime | None) -> DeliveryStatus:
     if result.is_success:
         return DeliveryStatus.SUCCEEDED
     return DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING

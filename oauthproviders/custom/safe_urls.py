@@ -16,7 +16,7 @@ class UnsafeUrl(Exception):
     """The text is part of the response."""
 
 
-class NotPublic(UnsafeUrl):
+class NotPublicUrl(UnsafeUrl):
     """The host has, or names, an address that is not public."""
 
 
@@ -36,7 +36,7 @@ def check(url: str, *, private_allowed: bool) -> None:
     host = parts.hostname or ""
     name = host.rstrip(".")
     if name in _LOCAL_NAMES or name.endswith(".localhost") or _is_loopback(name):
-        raise NotPublic("URL cannot point to localhost or loopback addresses")
+        raise NotPublicUrl("URL cannot point to localhost or loopback addresses")
     try:
         seconds = min(_DNS_TIMEOUT_SECONDS, deadline.remaining().total_seconds())
         with bulkhead.wait_for("dns"):
@@ -45,7 +45,7 @@ def check(url: str, *, private_allowed: bool) -> None:
         raise Unresolvable("Unable to resolve hostname") from None
     for _family, address in addresses:
         if kind := _forbidden_kind(address[0]):
-            raise NotPublic(f"URL cannot resolve to {kind}")
+            raise NotPublicUrl(f"URL cannot resolve to {kind}")
 
 
 def _is_loopback(name: str) -> bool:

@@ -250,7 +250,7 @@ def _at_hash(access_token: str, algorithm: str) -> str:
     return crypto.base64url_encode(digest[: len(digest) // 2])
 
 
-class DocumentCache(remote_documents.DocumentCache[Key, Document]):
+class ProviderDocumentCache(remote_documents.DocumentCache[Key, Document]):
     """Documents of providers, as old as the settings permit."""
 
     def __init__(self, load: Callable[[Key], Document], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -263,8 +263,8 @@ class DocumentCache(remote_documents.DocumentCache[Key, Document]):
         )
 
 
-_discoveries: DocumentCache[Issuer, Discovery] = DocumentCache(_fetch_named)
-_key_sets: DocumentCache[_KeySetLocation, PublishedKeys] = DocumentCache(
+_discoveries: ProviderDocumentCache[Issuer, Discovery] = ProviderDocumentCache(_fetch_named)
+_key_sets: ProviderDocumentCache[_KeySetLocation, PublishedKeys] = ProviderDocumentCache(
     lambda location: _document(location.url, PublishedKeys, public_only=location.public_only)
 )
 

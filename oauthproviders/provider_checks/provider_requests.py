@@ -55,7 +55,7 @@ def check_url(url: str, *, private_allowed: bool) -> None:
         safe_urls.check(url, private_allowed=private_allowed)
     except safe_urls.UnsafeUrl as error:
         remedy = "Check the spelling of the URL."
-        if isinstance(error, safe_urls.NotPublic):
+        if isinstance(error, safe_urls.NotPublicUrl):
             remedy = f"Use a public address. For a provider in your own network set {_PRIVATE_SETTING}=true."
         elif isinstance(error, safe_urls.Unresolvable):
             remedy = _DNS_REMEDY

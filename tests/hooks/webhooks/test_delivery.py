@@ -156,7 +156,7 @@ def test_retry_after_is_a_number_or_a_date(status: int, text: str, seconds: int,
     if text == "in two hours":
         text = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
     receiver.respond(Response(status=status, headers={"Retry-After": text}))
-    message = sending.Message(
+    message = sending.WebhookMessage(
         event_id=uuid4(), attempt=1, url=receiver.url, secrets=[Secret(f"v1,{SECRET}")], body=b"{}"
     )
 

@@ -77,7 +77,7 @@ def test_a_stale_document_is_used_during_a_fetch(auth_config: ChangeConfig) -> N
         return "old"
 
     loaded: list[str] = []
-    cache = openid_connect.DocumentCache(load, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(load, clock=clock)
     cache.get("a")
     clock.now += 3600
     thread = threading.Thread(target=cache.get, args=("a",))
@@ -90,7 +90,9 @@ def test_a_stale_document_is_used_during_a_fetch(auth_config: ChangeConfig) -> N
 
 
 @contextmanager
-def pending_fetch(cache: openid_connect.DocumentCache[str, str], key: str, go_on: threading.Event) -> Iterator[None]:
+def pending_fetch(
+    cache: openid_connect.ProviderDocumentCache[str, str], key: str, go_on: threading.Event
+) -> Iterator[None]:
     """Another thread fetches the document until `go_on` is set."""
     thread = threading.Thread(target=cache.get, args=(key,))
     thread.start()
@@ -109,7 +111,7 @@ def test_the_wait_for_the_fetch_of_another_thread_ends_at_the_deadline(auth_conf
         assert go_on.wait(10)
         return key
 
-    cache = openid_connect.DocumentCache(load)
+    cache = openid_connect.ProviderDocumentCache(load)
     with pending_fetch(cache, "a", go_on):
         assert fetching.wait(10)
         auth_config(api={"max_request_duration": timedelta(seconds=0.3)})

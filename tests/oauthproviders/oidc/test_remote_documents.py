@@ -45,7 +45,7 @@ def clock(auth_config: ChangeConfig) -> Clock:
 
 def test_an_old_document_is_fetched_again(clock: Clock) -> None:
     source = Source()
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     assert cache.get("a") == "a1"
     clock.now += 3599
     assert cache.get("a") == "a1"
@@ -55,7 +55,7 @@ def test_an_old_document_is_fetched_again(clock: Clock) -> None:
 
 def test_a_stale_document_is_used_while_the_fetch_fails(clock: Clock) -> None:
     source = Source()
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     cache.get("a")
     source.fails = True
     clock.now += 3600
@@ -70,7 +70,7 @@ def test_a_stale_document_is_used_while_the_fetch_fails(clock: Clock) -> None:
 def test_a_failed_fetch_is_not_repeated_at_once(clock: Clock) -> None:
     source = Source()
     source.fails = True
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     for _ in range(3):
         with pytest.raises(InvalidProviderResponse, match="no"):
             cache.get("a")
@@ -82,7 +82,7 @@ def test_a_failed_fetch_is_not_repeated_at_once(clock: Clock) -> None:
 
 def test_a_renewal_fetches_at_most_once_per_interval(clock: Clock) -> None:
     source = Source()
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     first = cache.get("a")
     second = cache.renew("a", than=first)
     assert second == "a2"
@@ -94,7 +94,7 @@ def test_a_renewal_fetches_at_most_once_per_interval(clock: Clock) -> None:
 
 def test_a_failed_renewal_keeps_the_document(clock: Clock) -> None:
     source = Source()
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     first = cache.get("a")
     source.fails = True
     assert cache.renew("a", than=first) is first
@@ -103,7 +103,7 @@ def test_a_failed_renewal_keeps_the_document(clock: Clock) -> None:
 
 def test_the_cache_is_bounded_and_evicts_failed_documents_first(clock: Clock) -> None:
     source = Source()
-    cache = openid_connect.DocumentCache(source, clock=clock)
+    cache = openid_connect.ProviderDocumentCache(source, clock=clock)
     keys = [str(number) for number in range(1000)]
     for key in keys:
         cache.get(key)
@@ -138,7 +138,7 @@ def wait_for_deadline() -> None:
 
 def test_a_stale_document_is_used_after_the_deadline(clock: Clock, auth_config: ChangeConfig) -> None:
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.05)})
-    cache = openid_connect.DocumentCache(SourceWithDeadline(), clock=clock)
+    cache = openid_connect.ProviderDocumentCache(SourceWithDeadline(), clock=clock)
     cache.get("a")
     clock.now += 3600
     with deadline.shared():
@@ -157,7 +157,7 @@ def test_a_missed_deadline_is_not_stored_as_a_failure(is_renewed: bool, auth_con
             wait_for_deadline()
         return 1000.0
 
-    cache = openid_connect.DocumentCache(SourceWithDeadline(), clock=slow_clock)
+    cache = openid_connect.ProviderDocumentCache(SourceWithDeadline(), clock=slow_clock)
     document = cache.get("a") if is_renewed else ""
 
     def get() -> str:
