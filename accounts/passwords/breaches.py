@@ -107,7 +107,14 @@ def _fetch_range(prefix: str, *, deadline: float) -> frozenset[bytes]:
         raise _LookupFailed("too many calls at once")
     headers = {"User-Agent": conf.current().breaches.user_agent}
     try:
-        response = http.send("GET", RANGES_URL + prefix, timeout=remaining, max_bytes=_MAX_RANGE_BYTES, headers=headers)
+        response = http.send(
+            "GET",
+            RANGES_URL + prefix,
+            timeout=remaining,
+            max_bytes=_MAX_RANGE_BYTES,
+            headers=headers,
+            has_secret_path=True,
+        )
     except http.Unreachable as error:
         raise _LookupFailed(str(error)) from None
     if response.status != 200:
