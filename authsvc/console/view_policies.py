@@ -24,7 +24,8 @@ from authsvc.console.sign_in import console_session
 from authsvc.db import read_replica
 from authsvc.errors import BodyTooLarge
 
-_MAX_FORM_BYTES = 262_144
+_MAX_FORM_BYTES = 1_048_576
+"""As bodies of the API: a form that edits a user contains the metadata twice."""
 _CHANGED_COOKIE = "operator_changed"
 _CONTENT_POLICY = pages.content_policy()
 _HEADERS = {

@@ -239,7 +239,7 @@ def test_unused_pages_of_the_stock_admin_do_not_exist(name: str) -> None:
 
 
 def test_a_large_form_is_rejected_unread(console: Console) -> None:
-    response: Any = console.client.post(SIGN_IN, {"name": "x" * 300_000, "password": "x"})
+    response: Any = console.client.post(SIGN_IN, {"name": "x" * 1_100_000, "password": "x"})
     assert response.status_code == 413
 
 

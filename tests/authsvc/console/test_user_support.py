@@ -240,6 +240,18 @@ def test_json_that_the_api_refuses_is_refused(inside: Console, ada: User, text: 
     assert User.objects.count() == 2
 
 
+def test_a_user_with_metadata_of_the_maximum_size_is_edited(
+    inside: Console, ada: User, auth_config: ChangeConfig
+) -> None:
+    auth_config(metadata={"max_user_bytes": 65_536, "max_app_bytes": 65_536})
+    metadata = {f"key {number}": number for number in range(1_000, 4_500)}
+    User.objects.filter(id=ada.id).update(raw_user_meta_data=metadata, raw_app_meta_data=metadata)
+    done = edit(inside, ada, user_metadata=json.dumps(metadata | {"key 1000": "new"}, indent=2))
+    assert "Changed: ada@example.com" in text_after(inside, done)
+    ada.refresh_from_db()
+    assert (ada.raw_user_meta_data or {})["key 1000"] == "new"
+
+
 def test_an_edit_without_a_change_is_reported(inside: Console, ada: User) -> None:
     assert "The values are unchanged" in edit(inside, ada).content.decode()
 
