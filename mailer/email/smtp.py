@@ -22,12 +22,15 @@ from authsvc import conf
 from authsvc.messaging import DeliveryFailed
 
 CONNECT_SECONDS = 10.0
-"""Timeout for connection, greeting, TLS and login."""
+"""Timeout for each reply until the login has ended."""
 REPLY_SECONDS = 60.0
-"""Timeout for the message itself, which servers scan before they answer."""
-SESSION_SECONDS = 180.0
-"""Timeout for all replies of a connection. The timeouts above apply to each read, and a server may send single bytes:
-it would hold a worker, and all other jobs with it, for as long as it likes."""
+"""Timeout for each reply to the message itself, which servers scan before they answer."""
+OPEN_SECONDS, MESSAGE_SECONDS = 30.0, 120.0
+"""Timeouts for all replies until the login has ended, and for all further ones.
+
+The others apply to each read: a server that sends single bytes would hold a worker, and all other jobs with it, for as
+long as it likes.
+"""
 IMPLICIT_TLS_PORT = 465
 _MAX_REPLY_BYTES = 1_048_576
 """Limit of all replies of a connection."""
@@ -44,19 +47,19 @@ _TOO_LARGE = 552
 
 
 class _Replies(io.RawIOBase):
-    """The bytes that a server sends, until the deadline and up to the limit of the connection."""
+    """The bytes that a server sends to a client until its deadline, up to the limit of the connection."""
 
-    def __init__(self, sock: socket.socket, *, deadline: float) -> None:
+    def __init__(self, sock: socket.socket, client: _Client) -> None:
         self._sock = sock
         self._raw = sock.makefile("rb", buffering=0)
-        self._deadline = deadline
+        self._client = client
         self._bytes_left = _MAX_REPLY_BYTES
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        timeout, left = self._sock.gettimeout(), self._deadline - time.monotonic()
+        timeout, left = self._sock.gettimeout(), self._client.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("timed out")
         self._sock.settimeout(left if timeout is None else min(timeout, left))
@@ -75,18 +78,18 @@ class _Replies(io.RawIOBase):
 
 
 class _Client(smtplib.SMTP):
-    """A client with one deadline for all replies, that keeps the server's reply to the last message."""
+    """A client with a deadline for replies, that keeps the server's reply to the last message."""
 
     reply = ""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._deadline = time.monotonic() + SESSION_SECONDS
+        self.deadline = time.monotonic() + OPEN_SECONDS
         super().__init__(*args, **options)
 
     def getreply(self) -> tuple[int, bytes]:
         if self.file is None and self.sock is not None:
             # The library would read from the socket itself.
-            self.file = io.BufferedReader(_Replies(self.sock, deadline=self._deadline))
+            self.file = io.BufferedReader(_Replies(self.sock, self))
         return super().getreply()
 
     def data(self, content: Any) -> tuple[int, bytes]:
@@ -128,6 +131,7 @@ class EmailBackend(smtp.EmailBackend):
                 self.connection.ehlo_or_helo_if_needed()
             _log_in(self.connection)
             self.connection.sock.settimeout(REPLY_SECONDS)
+            self.connection.deadline = time.monotonic() + MESSAGE_SECONDS
         except BaseException:
             self.close()
             raise

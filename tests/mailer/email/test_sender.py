@@ -22,7 +22,7 @@ from mailer.email import sender, smtp
 from mailer.rendering.renderer import Rendered
 from tests import ports
 from tests.conftest import ChangeConfig
-from tests.fakes.smtp import DROP, PASSWORD, USER, FakeSmtp, Received, server_tls
+from tests.fakes.smtp import DROP, HANG, PASSWORD, USER, FakeSmtp, Received, server_tls
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MESSAGE = Email(
@@ -352,7 +352,7 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
 def test_a_server_whose_reply_does_not_end_is_given_up(
     auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, line: bytes, pause: float, reason: str
 ) -> None:
-    monkeypatch.setattr(smtp, "SESSION_SECONDS", 1.0 if pause else 60.0)
+    monkeypatch.setattr(smtp, "OPEN_SECONDS", 1.0 if pause else 60.0)
 
     def greet(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -367,6 +367,19 @@ def test_a_server_whose_reply_does_not_end_is_given_up(
         auth_config(smtp={"host": "127.0.0.1", "port": port, "admin_email": "noreply@example.com"})
         started = time.monotonic()
         with pytest.raises(DeliveryFailed, match=reason):
+            sender.send(MESSAGE, RENDERED, at=NOW)
+    assert time.monotonic() - started < 10
+
+
+def test_all_replies_to_a_message_have_a_timeout_together(
+    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "MESSAGE_SECONDS", 1.0)
+    with FakeSmtp() as server:
+        use(auth_config, server)
+        server.replies["DATA"] = HANG
+        started = time.monotonic()
+        with pytest.raises(DeliveryFailed, match="timed out"):
             sender.send(MESSAGE, RENDERED, at=NOW)
     assert time.monotonic() - started < 10
 
