@@ -101,6 +101,8 @@ class HookErrored(HookFailed):
 class HookFunctionRefused(HookRejection):
     """The database function of the hook raised an error for the client."""
 
+    raised_by_function: DatabaseError
+
     def __init__(self, uri: str, error: DatabaseError) -> None:
         super().__init__(f"Error running hook URI: {uri}")
         self.raised_by_function = error

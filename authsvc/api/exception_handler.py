@@ -143,6 +143,12 @@ def is_raised_by_function(error: DatabaseError) -> bool:
     return (state in _TRIGGER_STATES and not _violates_own_constraint(error)) or _status_of(state) is not None
 
 
+def refusal_of_function(error: DatabaseError) -> tuple[int, str]:
+    """Status and message of an error that a trigger or function has raised for the client."""
+    diagnostic = _diagnostic(error)
+    return _status_of(_sqlstate(error)) or 500, (diagnostic and diagnostic.message_primary) or ""
+
+
 def is_unavailable(error: DatabaseError) -> bool:
     """True for an error that another attempt may avoid.
 
@@ -310,13 +316,14 @@ def _trigger_message(error: Exception) -> tuple[int, dict[str, str]] | None:
     if not is_raised_by_function(error):
         return None
     diagnostic = _diagnostic(error)
-    body = {"code": state, "message": (diagnostic and diagnostic.message_primary) or ""}
+    status, message = refusal_of_function(error)
+    body = {"code": state, "message": message}
     if diagnostic and diagnostic.message_hint:
         body["hint"] = diagnostic.message_hint
     # A constraint, unlike a trigger, names its table; its detail quotes the row.
     if diagnostic and diagnostic.message_detail and not diagnostic.table_name:
         body["detail"] = diagnostic.message_detail
-    return _status_of(state) or 500, body
+    return status, body
 
 
 def _status_of(state: str) -> int | None:

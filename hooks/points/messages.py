@@ -13,12 +13,13 @@ import orjson
 
 from accounts.users import queries, records
 from authsvc import conf
+from authsvc.api import exception_handler
 from authsvc.caller import current_caller
 from authsvc.conf.sections.hooks import Hook
 from authsvc.errors import UnexpectedFailure
 from authsvc.messaging import Channel, DeliveryFailed, Email, EmailType, HookCall, Message, Sms, SmsType
 from authsvc.observability import metrics
-from hooks.errors import HookFailed, HookRejection
+from hooks.errors import HookFailed, HookFunctionRefused, HookRejection
 from hooks.invocation import concurrency, invocation
 
 _HOOKS: Mapping[Channel, Hook] = {"email": Hook.SEND_EMAIL, "sms": Hook.SEND_SMS}
@@ -67,7 +68,10 @@ class MessageHooks:
         try:
             _invoke(message)
         except HookRejection as error:
-            raise DeliveryFailed(error.message, permanent=400 <= error.status < 500) from error
+            status, text = error.status, error.message
+            if isinstance(error, HookFunctionRefused):
+                status, text = exception_handler.refusal_of_function(error.raised_by_function)
+            raise DeliveryFailed(text, permanent=400 <= status < 500) from error
         except HookFailed as error:
             if _fails_open(message, error):
                 return False

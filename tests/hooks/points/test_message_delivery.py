@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from accounts.models import User
 from authsvc import conf, jobs, personal_data
@@ -97,6 +98,25 @@ def test_a_rejection_ends_the_attempts_unless_it_is_an_error_of_the_hook(
     recover(api)
     assert run(queue) is expected
     assert outcomes() == [(1, "email", "recovery", outcome, "", "… is blocked")]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "outcome"), [("PT403", jobs.PermanentFailure, "failed"), ("P0001", jobs.Retry, "retry")]
+)
+def test_the_error_of_a_database_function_is_its_refusal(
+    api: Api, queue: Queue, set_hook: SetHook, code: str, expected: type[Exception], outcome: str
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE OR REPLACE FUNCTION public.hook_of_test(event jsonb) RETURNS jsonb LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE EXCEPTION 'this address is blocked' USING ERRCODE = '{code}'; END $$"
+        )
+    set_hook(Hook.SEND_EMAIL, uri="pg-functions://postgres/public/hook_of_test")
+    recover(api)
+    assert run(queue) is expected
+    assert outcomes() == [(1, "email", "recovery", outcome, "", "this address is blocked")]
+    with connection.cursor() as cursor:
+        cursor.execute("DROP FUNCTION public.hook_of_test")
 
 
 def test_an_expired_code_is_not_delivered(
