@@ -144,9 +144,9 @@ def test_other_messages_are_delivered_first(mailbox: Mailbox) -> None:
         messaging.send(
             messaging.Sms(type=messaging.SmsType.FACTOR, to="49", channel="sms", variables={}, is_bulk=is_bulk)
         )
-    assert [priority for priority, _, _ in queued("mailer.deliver")] == [-10, -10, 0, 0]
+    assert [priority for priority, _, _ in queued("mailer.deliver")] == [-10, -10, 0, 1]
     ((fetched,),) = sql.fetch_rows("SELECT (procrastinate_fetch_job_v2('{default}', NULL)).priority", ())
-    assert fetched == 0
+    assert fetched == 1
 
 
 def test_a_job_waits_while_the_quota_is_used_up(

@@ -192,7 +192,7 @@ def test_the_page_is_in_the_language_of_the_browser(api: Api, auth_config: Chang
     auth_config(languages={"offered": ("en", "de")})
     path = f"/verify?type=recovery&token={'0' * 56}"
     german = api.get(path, headers={"accept-language": "de"})
-    assert '<html lang="de">' in german.content.decode()
+    assert '<html lang="de" dir="ltr">' in german.content.decode()
     assert "<h1>Setzen Sie Ihr Passwort zurück</h1>" in german.content.decode()
     auth_config(languages={"offered": ()})
     english = api.get(path, headers={"accept-language": "de"})
