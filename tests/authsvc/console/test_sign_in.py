@@ -393,3 +393,12 @@ def test_the_error_of_a_field_describes_the_field(console: Console) -> None:
         [field] = re.findall(rf'<input[^>]* name="{name}"[^>]*>', page)
         assert f'aria-describedby="id_{name}_error"' in field
         assert f'id="id_{name}_error">This field is required.<' in page
+    assert "<title>Problem: Sign in · authsvc console</title>" in page
+
+
+def test_a_long_form_says_at_its_top_that_it_has_errors(inside: Console) -> None:
+    path = "/operator/accounts/user/create/"
+    assert "Correct the errors below." not in inside.text(path)
+    page = inside.submit(path, email="ada@example.com", user_metadata="{").content.decode()
+    assert "<title>Problem: Create user · authsvc console</title>" in page
+    assert page.index('role="alert">Correct the errors below.<') < page.index('<form method="post" id="confirm-action"')
