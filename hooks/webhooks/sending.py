@@ -85,6 +85,9 @@ def attempt(message: WebhookMessage, *, timeout: timedelta, public_only: bool) -
     headers = {**_HEADERS, **signed, "webhook-attempt": str(message.attempt)}
     response, error = None, ""
     try:
+        if public_only and not message.url.lower().startswith("https:"):
+            # The endpoint was created while private networks were permitted.
+            raise http.NotPublic
         response = http.send(
             "POST", message.url, timeout=timeout, max_bytes=_MAX_RESPONSE_BYTES, headers=headers, content=message.body,
             truncate=True, public_only=public_only, has_secret_path=True,

@@ -15,6 +15,7 @@ from standardwebhooks import Webhook
 
 from authsvc.conf import Secret
 from authsvc.events import EventType
+from authsvc.outgoing import connections
 from hooks.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
@@ -430,6 +431,20 @@ def test_addresses_that_are_not_public_are_refused(url: str, auth_config: Change
 
     (row,) = rows()
     assert (row.status, row.last_status, row.last_error) == ("pending", None, "address not allowed")
+
+
+def test_an_endpoint_without_tls_is_refused_once_private_networks_are(
+    receiver: HttpPeer, auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_endpoint(receiver.url)
+    auth_config(webhooks={"allow_private_networks": False})
+    monkeypatch.setattr(connections, "is_public", lambda _address: True)
+    record()
+
+    deliver()
+
+    assert receiver.received == []
+    assert rows()[0].last_error == "address not allowed"
 
 
 def test_a_name_with_a_private_address_is_refused(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
