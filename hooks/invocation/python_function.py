@@ -71,6 +71,8 @@ def call(
     with _lock:
         has_room = _abandoned < max_abandoned
     if not has_room:
+        fields = {"event": "hook.abandoned", "hook": name, "calls": max_abandoned}
+        logger.error("hook not called: earlier calls have not returned", extra=fields)
         raise errors.HookTimedOut.after(timeout)
     event = HookEvent(name=name, payload=copy.deepcopy(dict(payload)), deadline=deadline)
     result: Future[Any] = Future()

@@ -67,7 +67,9 @@ def test_a_response_that_is_no_json(set_hook: SetHook) -> None:
         invoke(HOOK, PAYLOAD)
 
 
-def test_threads_that_hang_are_limited(set_hook: SetHook, auth_config: ChangeConfig) -> None:
+def test_threads_that_hang_are_limited(
+    set_hook: SetHook, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     auth_config(hook_calls={"max_concurrency": 1})
     set_hook(HOOK, uri=uri("hang"), timeout=timedelta(milliseconds=100))
     functions.released.clear()
@@ -79,6 +81,7 @@ def test_threads_that_hang_are_limited(set_hook: SetHook, auth_config: ChangeCon
         set_hook(HOOK, uri=uri("accept"), timeout=timedelta(hours=1))
         with pytest.raises(HookTimedOut):  # at once
             invoke(HOOK, PAYLOAD)
+        assert "hook not called: earlier calls have not returned" in caplog.text
     finally:
         functions.released.set()
     assert functions.ended.wait(60)
