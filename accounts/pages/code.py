@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpResponse, QueryDict
 from django.utils.translation import gettext_lazy as _
 
@@ -37,9 +35,6 @@ class CodePage(HostedPage):
         if not has_codes():
             raise sign_in_errors.MagicLinkDisabled
         return None
-
-    def get_context(self) -> dict[str, Any]:
-        return {"awaits_message": confirmation.awaits_message(self)}
 
     def create_form(self, data: QueryDict | None = None) -> IdentifierForm:
         return IdentifierForm(data, has_email=has_email_codes())

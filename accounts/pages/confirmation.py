@@ -31,7 +31,7 @@ from tokens.sessions import browser_sessions, refresh_tokens, revocation
 
 SIGN_UP, CODE, RECOVERY = "sign_up", "code", "recovery"
 _PENDING = "message"
-"""The message for which the browser waits: `kind`, `email` and `phone`."""
+"""The message for which the browser waits: `kind`, `email` and `phone`. `message_link.html` reads it too."""
 _CODE_TYPES = {SIGN_UP: "email", CODE: "email", RECOVERY: "recovery"}
 _LINK_TEXTS: dict[str, tuple[str | Promise, str | Promise]] = {
     "signup": (_("Confirm your email address"), _("Confirm and sign in")),
@@ -190,11 +190,6 @@ def link_target(page: HostedPage) -> str:
 def remember_message(page: HostedPage, kind: str, *, email: str, phone: str) -> None:
     """Store that the browser waits for the message of this kind."""
     page.request.session[_PENDING] = {"kind": kind, "email": email, "phone": phone}
-
-
-def awaits_message(page: HostedPage) -> bool:
-    """True if this page asks for the code of a message that the browser has requested."""
-    return _PENDING in page.request.session
 
 
 def await_message(page: HostedPage, kind: str, *, email: str, phone: str) -> HttpResponse:

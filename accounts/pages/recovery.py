@@ -42,9 +42,6 @@ class RecoverPage(HostedPage):
             raise account_errors.MailRequestsDisabled
         return None
 
-    def get_context(self) -> dict[str, Any]:
-        return {"awaits_message": confirmation.awaits_message(self)}
-
     def submit(self, form: RecoverForm) -> HttpResponse:
         """The response is the same for every address, and takes as long."""
         email = form.cleaned_data["email"]

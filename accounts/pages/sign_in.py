@@ -57,7 +57,6 @@ class SignInPage(HostedPage):
             "has_recovery": signup.email_enabled,
             "has_passkeys": passkey_form.is_enabled(),
             "providers": registry.providers.buttons() if registry.providers is not None else (),
-            "awaits_message": confirmation.awaits_message(self),
         }
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

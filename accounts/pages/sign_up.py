@@ -43,10 +43,7 @@ class SignUpPage(HostedPage):
         return None
 
     def get_context(self) -> dict[str, Any]:
-        return {
-            "providers": registry.providers.buttons() if registry.providers is not None else (),
-            "awaits_message": confirmation.awaits_message(self),
-        }
+        return {"providers": registry.providers.buttons() if registry.providers is not None else ()}
 
     def submit(self, form: SignUpForm) -> HttpResponse:
         """An address that has an account leads to the same page as a new one."""
