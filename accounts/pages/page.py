@@ -86,6 +86,8 @@ class HostedPage(View):
     the form may lead to other origins."""
     referrer_policy: ClassVar[str] = "same-origin"
     """`strict-origin` for a URL with a secret. `no-referrer` would remove the Origin of forms."""
+    accepts_other_sites: ClassVar[bool] = False
+    """True if applications send the form from their own site. It must not change anything without a further proof."""
 
     request: HttpRequest
 
@@ -94,6 +96,8 @@ class HostedPage(View):
             raise Http404
         if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_FORM_BYTES:
             return exception_handler.error_response(BodyTooLarge(), request)
+        if self.accepts_other_sites:
+            request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # read by Django
 
         def respond(request: HttpRequest) -> HttpResponse:
             return self._respond(request, *args, **kwargs)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, TypedDict
 
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from rest_framework.permissions import BasePermission
@@ -101,11 +100,7 @@ class _RefusalPage(HostedPage):
     """Shows an error to a user whose browser an application has sent here."""
 
     error: ClassVar[ApiError] = UnexpectedFailure()
-
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        # Applications send the form from their own site. The page changes nothing.
-        request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # read by Django
-        return super().dispatch(request, *args, **kwargs)
+    accepts_other_sites = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self.get(request)

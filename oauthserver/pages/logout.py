@@ -37,15 +37,13 @@ class LogoutPage(HostedPage):
     text = _("Do you want to sign out of this browser?")
     form_action = ""
     """The form may lead to the client."""
+    accepts_other_sites = True
+    """Without an ID token of the user, the form of a client (§2) changes nothing."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not conf.current().oauth_server.enabled:
             raise Http404
-        # Clients send the form from their own site (§2). Without an ID token of the user it changes nothing.
-        request._dont_enforce_csrf_checks = self.accepts_other_sites  # type: ignore[attr-defined]  # read by Django
         return super().dispatch(request, *args, **kwargs)
-
-    accepts_other_sites = True
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self._respond_to_client(request)
