@@ -138,8 +138,8 @@ def estimate_cost(
 def read_recipients(rows: QuerySet[User]) -> Iterator[UserRecord]:
     """The rows with the columns that `check_recipient` needs, in one statement."""
     for row in rows.values(*_COLUMNS).iterator():
-        identity = {name: row[name] or "" for name in ("role", "email", "phone")}
-        values: dict[str, Any] = {**row, **identity}
+        strings = {name: row[name] or "" for name in ("role", "email", "phone")}
+        values: dict[str, Any] = {**row, **strings}
         yield UserRecord(aud="", password_hash="", **values)
 
 

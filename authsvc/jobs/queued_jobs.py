@@ -119,7 +119,7 @@ def delete(ids: Collection[int]) -> set[int]:
 def delete_failed(task: Task[...], *, before: datetime) -> int:
     """Delete the jobs of a task that failed before this time; their number. One statement per batch.
 
-    A job that somebody is retrying stays.
+    A job that an operator is retrying stays.
     """
     sql = f"""
         DELETE FROM procrastinate_jobs WHERE id = ANY(ARRAY(

@@ -87,7 +87,7 @@ def run() -> None:
         if arguments and not _is_for_help(arguments):
             sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
         _use_placeholders()
-    _CommandLine(sys.argv).execute()
+    CommandLine(sys.argv).execute()
 
 
 def _is_for_help(arguments: list[str]) -> bool:
@@ -102,7 +102,7 @@ def _use_placeholders() -> None:
     environment.update(_PLACEHOLDERS)
 
 
-class _CommandLine(ManagementUtility):
+class CommandLine(ManagementUtility):
     def main_help_text(self, commands_only: bool = False) -> str:
         """The commands of the service with their purpose, and the useful ones of Django; only names for completion."""
         apps = {name: str(app) for name, app in get_commands().items()}

@@ -87,8 +87,8 @@ def call(
         raise errors.HookTimedOut.after(timeout)
     try:
         return result.result()
-    except errors.HookRejection as rejection:
-        raise rejection from None
+    except errors.HookRejection:
+        raise
     except BaseException as error:
         # SystemExit too: it would end this thread without a response.
         raise errors.HookErrored(uri) from error

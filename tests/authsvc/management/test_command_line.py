@@ -49,7 +49,7 @@ def test_a_flag_without_its_path_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(get_commands()))
 def test_the_flags_fit_the_options_of_every_command(name: str) -> None:
-    command_line._CommandLine(["manage.py"]).fetch_command(name).create_parser("manage.py", name)
+    command_line.CommandLine(["manage.py"]).fetch_command(name).create_parser("manage.py", name)
 
 
 def test_help_needs_no_settings_and_lists_useful_commands(tmp_path: Path) -> None:

@@ -352,7 +352,7 @@ def test_a_silent_server_is_given_up_after_a_timeout(auth_config: ChangeConfig) 
 def test_a_server_whose_reply_does_not_end_is_given_up(
     auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch, line: bytes, pause: float, reason: str
 ) -> None:
-    monkeypatch.setattr(smtp, "OPEN_SECONDS", 1.0 if pause else 60.0)
+    monkeypatch.setattr(smtp, "OPEN_SECONDS", 0.3 if pause else 60.0)
 
     def greet(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -374,7 +374,7 @@ def test_a_server_whose_reply_does_not_end_is_given_up(
 def test_all_replies_to_a_message_have_a_timeout_together(
     auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smtp, "MESSAGE_SECONDS", 1.0)
+    monkeypatch.setattr(smtp, "MESSAGE_SECONDS", 0.3)
     with FakeSmtp() as server:
         use(auth_config, server)
         server.replies["DATA"] = HANG
@@ -427,16 +427,8 @@ def test_another_backend_receives_the_same_email(auth_config: ChangeConfig, tmp_
     assert "Content-Type: text/html" in text
 
 
-def test_djangos_own_back_end_does_not_wait_for_ever(auth_config: ChangeConfig) -> None:
-    backend = "django.core.mail.backends.smtp.EmailBackend"
-    with FakeSmtp() as server:
-        options: dict[str, Any] = {"host": server.host, "port": server.port}
-        auth_config(
-            mailer={"backend": backend, "backend_options": options}, smtp={"admin_email": "noreply@example.com"}
-        )
-        sender.send(MESSAGE, RENDERED, at=NOW)
-        assert len(server.received) == 1
-    connection: Any = mail.get_connection(backend, **options)
+def test_djangos_own_back_end_does_not_wait_for_ever() -> None:
+    connection: Any = mail.get_connection("django.core.mail.backends.smtp.EmailBackend", host="127.0.0.1")
     assert connection.timeout == 60
 
 
