@@ -76,7 +76,8 @@ cleanup.register(
         parameters=_before_retention,
         is_mandatory=True,
     ),
-    # Nothing is delivered then. The last pending delivery is waited for, because the order of the others depends on it.
+    # Nothing is delivered then. All events stay until the newest pending delivery is old, so that none is delivered
+    # later without the earlier ones of its user.
     CleanupRule(
         table="webhook_events",
         condition=f"t.created_at < %s AND NOT EXISTS (SELECT FROM {queries.DELIVERIES} d"
