@@ -58,7 +58,9 @@ class PublicSettings(TypedDict):
 
 
 class HealthView(Endpoint):
-    """Liveness without a database statement; with `?ready=1` readiness."""
+    """Liveness without a database statement; with `?ready=1` readiness. Many monitors send HEAD requests."""
+
+    http_method_names = ["get", "head"]
 
     @document(
         query=(Parameter("ready", "`1`: report whether the process can serve requests.", ("1", "true")),),

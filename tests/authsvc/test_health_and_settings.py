@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 import authsvc
@@ -31,6 +32,12 @@ def test_health_needs_no_database(api: Api, path: str) -> None:
         "name": "authsvc",
         "description": "authsvc is a user registration and authentication API",
     }
+
+
+def test_monitors_read_the_health_by_head() -> None:
+    response = Client().head("/health")
+    assert (response.status_code, response.content) == (200, b"")
+    assert Client().head("/settings").status_code == 405
 
 
 @pytest.mark.django_db
