@@ -331,3 +331,25 @@ def test_a_list_is_searched_while_typing_and_worked_on_as_a_whole(browser: Chrom
             "SELECT count(DISTINCT user_id), count(*) FROM operator_notes WHERE text = 'Member since the start'"
         ).fetchone()
     assert row == (120, 120)
+
+
+@pytest.mark.usefixtures("signed_in")
+def test_a_viewer_sees_the_personal_data_of_the_rows_that_were_found_while_typing(
+    browser: Chromium, service: Service
+) -> None:
+    browser.resize(width=1280, height=800, mobile=False)
+    rows = "[...document.querySelectorAll('#result_list tbody tr')].map(row => row.innerText)"
+    set_role(service, pages.VIEWER)
+    try:
+        open_page(browser, f"{service.url}/operator/accounts/user/", ".hidden-data")
+        for address, masked in ((sample_data.TOMASZ_EMAIL, "t•••@e•••"), (sample_data.MARA_EMAIL, "m•••@e•••")):
+            browser.click("#searchbar")
+            browser.evaluate("document.querySelector('#searchbar').select()")
+            browser.insert_text(address)
+            browser.wait_for(f"{rows}.length === 1 && {rows}[0].includes('{masked}')")
+            browser.click(".hidden-data button")
+            browser.wait_for(f"document.readyState === 'complete' && {rows}.some(row => row.includes('{address}'))")
+            assert browser.evaluate(f"{rows}.length") == 1
+            assert not browser.evaluate("!!document.querySelector('.hidden-data')")
+    finally:
+        set_role(service, pages.ADMIN)

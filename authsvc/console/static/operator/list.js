@@ -1,7 +1,8 @@
-// Searches while the operator types: replaces the rows, filters and links, and keeps the URL a link to the list.
+// Searches while the operator types: replaces the rows, filters and links, and keeps the URL a link to the list. The
+// button that shows hidden personal data shows that of the URL.
 // Without scripts the form of the search does the same.
 const search = document.getElementById("changelist-search");
-const replaced = ["changelist-form", "changelist-filter", "export", "show-all"];
+const replaced = ["changelist-form", "changelist-filter", "export", "show-all", "personal-data"];
 const DELAY = 250;
 let timer = 0;
 let running = null;
