@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django import forms
 from django.http import Http404, HttpResponse
 from django.utils.functional import Promise
+from django.utils.timesince import timesince
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +25,7 @@ from tokens.models import Session
 from tokens.sessions import listing, revocation, session_limits
 
 _MAX_EVENTS = 10
+_MINUTE = timedelta(minutes=1)
 _EVENTS: dict[str, str | Promise] = {
     Action.LOGIN: _("Signed in"),
     Action.LOGOUT: _("Signed out"),
@@ -53,15 +55,15 @@ class _Row:
     id: UUID
     device: str
     address: str
-    created_at: datetime | None
-    last_used_at: datetime
+    age: str
+    unused_for: str
     is_current: bool
     is_application: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    at: datetime | None
+    age: str
     text: str | Promise
     device: str
     address: str
@@ -81,7 +83,7 @@ class SessionsPage(AccountPage):
         return {
             **super().get_context(),
             "rows": sorted(rows, key=lambda row: not row.is_current),
-            "events": list(_events(self.user.id)),
+            "events": list(_events(self.user.id, at=self.at)),
         }
 
     def submit(self, form: forms.Form) -> HttpResponse:
@@ -104,8 +106,8 @@ class SessionsPage(AccountPage):
             id=session.id,
             device=device_name(session.user_agent),
             address=session.ip or "",
-            created_at=session.created_at,
-            last_used_at=session_limits.last_used_at(session_limits.record_of(session)),
+            age=_time_since(session.created_at, self.at),
+            unused_for=_time_since(session_limits.last_used_at(session_limits.record_of(session)), self.at),
             is_current=session.id == self.current.session.id,
             is_application=session.oauth_client_id is not None,
         )
@@ -131,7 +133,14 @@ def device_name(user_agent: str | None) -> str:
     return browser or gettext("Unknown device")
 
 
-def _events(user_id: UUID) -> Iterator[_Event]:
+def _time_since(start: datetime | None, at: datetime) -> str:
+    """A text such as "3 hours, 5 minutes"; empty without a start."""
+    if start is None:
+        return ""
+    return timesince(start, at) if at - start >= _MINUTE else gettext("less than a minute")
+
+
+def _events(user_id: UUID, *, at: datetime) -> Iterator[_Event]:
     kinds = (EntryKind.SIGN_IN, EntryKind.CHANGE)
     for entry in search.entries_about_user(user_id, kinds=kinds, limit=_MAX_EVENTS * 2):
         payload: Any = parse_json(entry.payload_json)
@@ -140,7 +149,7 @@ def _events(user_id: UUID) -> Iterator[_Event]:
         # Address and device of an operator are none of the user's data.
         is_own = payload.get("actor_id") == str(user_id) and "impersonator_id" not in payload
         yield _Event(
-            at=entry.created_at,
+            age=_time_since(entry.created_at, at),
             text=_EVENTS[payload["action"]],
             device=device_name(payload.get("user_agent")) if is_own and payload.get("user_agent") else "",
             address=entry.address if is_own else "",

@@ -33,6 +33,10 @@ def test_sessions_are_listed_with_device_and_address(inside: PageBrowser, user: 
     assert "198.51.100.7" in page
     assert "curl/8 &lt;b&gt;" in page
     assert page.count("(this browser)") == 1
+    assert "signed in less than a minute ago, last used less than a minute ago" in page
+    assert " 0\N{NO-BREAK SPACE}minutes" not in page
+    Session.objects.update(created_at=timezone.now() - timedelta(hours=2), refreshed_at=None)
+    assert "signed in 2\N{NO-BREAK SPACE}hours ago" in inside.text(SESSIONS)
     for session, is_listed in ((elsewhere, True), (program, True), (expired, False), (strange, False)):
         assert (f'value="{session.id}"' in page) == is_listed
 
