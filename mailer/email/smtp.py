@@ -86,6 +86,24 @@ class _Client(smtplib.SMTP):
         self.deadline = time.monotonic() + OPEN_SECONDS
         super().__init__(*args, **options)
 
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        """Connect to the first address that answers. The addresses share the timeout; the library gives it to each."""
+        deadline = time.monotonic() + timeout
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for number, (family, kind, protocol, _, address) in enumerate(addresses):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(max(0.1, deadline - time.monotonic()) / (len(addresses) - number))
+                sock.connect(address)
+                sock.settimeout(timeout)
+            except OSError:
+                sock.close()
+                if number == len(addresses) - 1:
+                    raise
+            else:
+                return sock
+        raise OSError("the host has no address")
+
     def getreply(self) -> tuple[int, bytes]:
         if self.file is None and self.sock is not None:
             # The library would read from the socket itself.
@@ -100,6 +118,9 @@ class _Client(smtplib.SMTP):
 
 class _TlsClient(_Client, smtplib.SMTP_SSL):
     """The same over TLS from the start."""
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        return self.context.wrap_socket(super()._get_socket(host, port, timeout), server_hostname=host)
 
 
 class EmailBackend(smtp.EmailBackend):

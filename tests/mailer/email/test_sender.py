@@ -371,6 +371,32 @@ def test_a_server_whose_reply_does_not_end_is_given_up(
     assert time.monotonic() - started < 10
 
 
+def test_the_addresses_of_a_server_share_the_timeout(
+    auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "CONNECT_SECONDS", 2.0)
+    with (
+        FakeSmtp() as server,
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        contextlib.ExitStack() as stack,
+    ):
+        use(auth_config, server)
+        for _ in range(3):  # further connections get no answer
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        addresses = [silent.getsockname()] * 3
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", each) for each in addresses])
+        started = time.monotonic()
+        with pytest.raises(DeliveryFailed, match="timed out"):
+            sender.send(MESSAGE, RENDERED, at=NOW)
+        assert time.monotonic() - started < 4
+
+        addresses[2] = (server.host, server.port)
+        sender.send(MESSAGE, RENDERED, at=NOW)
+        assert len(server.received) == 1
+
+
 def test_all_replies_to_a_message_have_a_timeout_together(
     auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
