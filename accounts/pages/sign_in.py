@@ -138,5 +138,9 @@ class SignedOutPage(HostedPage):
     title = _("Signed out")
     text = _("You are signed out of this browser.")
 
+    def redirect_before_page(self) -> HttpResponse | None:
+        """A link cannot tell a signed-in user otherwise."""
+        return self.redirect(reverse("pages:account")) if browser_session.signed_in(self.request) else None
+
     def get_context(self) -> dict[str, Any]:
         return {"application": destinations.redirect_target(self.request)}

@@ -101,6 +101,10 @@ class DeletedPage(HostedPage):
     title = _("Your account is deleted")
     http_method_names = ["get", "head"]
 
+    def redirect_before_page(self) -> HttpResponse | None:
+        """A link cannot tell a user whose account exists otherwise."""
+        return self.redirect(reverse("pages:account")) if browser_session.signed_in(self.request) else None
+
 
 def can_delete() -> bool:
     return conf.current().pages.account_deletion_enabled

@@ -125,7 +125,7 @@ def _sessions(request: HttpRequest, current: SignedInUser) -> Panel:
     sessions = sorted(latest[:MAX_PANEL_ROWS], key=lambda row: row.pk != own_id)
     return Panel(
         title="Sessions",
-        columns=("Device", "Address", "Age", "Last used", "Signed in by", "Level", ""),
+        columns=("Device", "Address", "Age", "Last used", "Signed in by", "Level", "State"),
         rows=[
             PanelRow(
                 cells=(

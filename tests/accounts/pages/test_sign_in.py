@@ -59,6 +59,12 @@ def test_the_page_after_the_sign_out_leads_back_to_a_permitted_application(
         assert (f'href="{target}"' in inside.text(path)) is is_permitted
 
 
+@pytest.mark.parametrize("path", ["/account/signed-out", "/account/deleted"])
+def test_a_link_tells_a_signed_in_user_nothing_wrong(inside: PageBrowser, path: str) -> None:
+    response = inside.get(path)
+    assert (response.status_code, response.headers["Location"]) == (303, ACCOUNT)
+
+
 def test_a_signed_in_browser_skips_the_sign_in(inside: PageBrowser) -> None:
     for query, target in (("", ACCOUNT), ("?next=/oauth/device", "/oauth/device"), ("?next=//evil.example", ACCOUNT)):
         response = inside.get(f"{SIGN_IN}{query}")

@@ -183,6 +183,7 @@ PAGES = (
         for name in ("sign-in", "sign-up", "recover", "signed-out")
     ),
     Page("hosted-error", "/account/sign-in", ".notice", clicks=(_MAIN_BUTTON,), is_public=True, has_images=False),
+    Page("hosted-deleted", "/account/deleted", "main", is_public=True, has_images=False),
     Page("hosted-link", "/account/confirm?token=x", ".notice", is_public=True, has_images=False),
     Page("hosted-code", "/account/code", "#id_name", is_public=True, has_images=False, prepare=request_code),
     Page(
@@ -210,7 +211,6 @@ PAGES = (
             "sessions/others",
             "data",
             "deletion",
-            "deleted",
         )
     ),
     Page("hosted-app-code", "/account/factors/app", ".qr svg", clicks=(_MAIN_BUTTON,), has_images=False),

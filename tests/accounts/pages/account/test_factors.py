@@ -183,6 +183,7 @@ def test_recovery_codes_are_shown_once(inside: PageBrowser) -> None:
     shown = read_text(inside.submit(CODES))
     codes = re.findall(r"(?:[0-9a-z]{4}-){3}[0-9a-z]{4}", shown)
     assert len(codes) == recovery_codes.SET_SIZE == RecoveryCode.objects.count()
+    assert 'name="language"' not in shown  # the menu would open the page again, without the codes
     assert "10 codes are left" in inside.text(FACTORS)
     assert codes[0] not in inside.text(CODES)
     assert "10 recovery codes left" in inside.text(ACCOUNT)
