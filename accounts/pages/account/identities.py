@@ -55,7 +55,7 @@ class IdentitiesPage(AccountPage):
     def get_context(self) -> dict[str, Any]:
         return {
             **super().get_context(),
-            "identities": [_row(identity) for identity in self.user.identities],
+            "identities": [_row(identity, phone=self.user.phone) for identity in self.user.identities],
             "can_unlink": can_link() and len(self.user.identities) > 1,
             "providers": registry.providers.buttons() if can_link() and registry.providers else [],
         }
@@ -134,10 +134,11 @@ def provider_label(name: str) -> str:
     return next((button.label for button in buttons if button.name == name), name)
 
 
-def _row(identity: IdentityRecord) -> _Row:
+def _row(identity: IdentityRecord, *, phone: str | None) -> _Row:
+    address = f"+{phone}" if identity.provider == "phone" and phone else identity.email
     return _Row(
         id=identity.id,
         label=provider_label(identity.provider),
-        address=identity.email or "",
+        address=address or "",
         last_used=format_day(identity.last_sign_in_at),
     )

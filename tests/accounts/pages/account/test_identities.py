@@ -7,6 +7,7 @@ import re
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from django.utils import timezone
 
 from accounts.models import Identity, User
 from authsvc.messaging import EmailType
@@ -52,6 +53,14 @@ def return_from_provider(browser: PageBrowser, state: str, **query: str) -> ApiR
     parts = urlsplit(location)
     assert parts.path == f"{IDENTITIES}/linked", location
     return browser.get(f"{parts.path}?{parts.query}")
+
+
+def test_each_identity_shows_its_address(inside: PageBrowser, user: User) -> None:
+    User.objects.update(phone="491701234567", phone_confirmed_at=timezone.now())
+    Identity.objects.update(provider="phone", identity_data={"sub": str(user.id), "phone": "491701234567"})
+    page = inside.text(IDENTITIES)
+    assert "Phone number<br>" in page
+    assert "+491701234567" in page
 
 
 def test_a_provider_is_linked_without_another_session(
