@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import connection
 
+from authsvc import conf
 from authsvc.db.sql import namespaced
 from authsvc.importer.table_mapping import Owner, Table
 
@@ -190,8 +191,12 @@ def advance_sequence() -> None:
 
 def vacuum(table: Table) -> None:
     """Update the planner's statistics and the visibility map at once."""
-    execute("SET statement_timeout = 0")
+    # Behind a pooler in transaction mode, settings of the session would affect other clients.
+    is_unlimited = conf.current().database.has_sessions
+    if is_unlimited:
+        execute("SET statement_timeout = 0")
     try:
         execute(f"VACUUM (ANALYZE) {namespaced(table.name)}")
     finally:
-        execute("RESET statement_timeout")
+        if is_unlimited:
+            execute("RESET statement_timeout")

@@ -24,7 +24,7 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.importer.conftest import run
 from tests.authsvc.importer.reference import NIL, Reference
-from tests.conftest import Api, read_success
+from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import PASSWORD
 from tests.live import servers
 from tests.tokens.token_requests import error_of, read_claims, refresh, rotate, session_exists
@@ -211,6 +211,17 @@ def test_an_import_whose_tables_cannot_be_vacuumed_is_done(reference: Reference)
         "warning: requests may be slow until VACUUM (ANALYZE) users is run, which has failed: LockNotAvailable\n"
     )
     assert User.objects.count() == 1
+
+
+def test_an_import_changes_no_session_of_a_pooler(reference: Reference, auth_config: ChangeConfig) -> None:
+    auth_config(database={"transaction_pooling_enabled": True})
+    reference.user("ada@example.com")
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '1h'")
+        assert run(reference.url).error == ""
+        cursor.execute("SHOW statement_timeout")
+        assert cursor.fetchone() == ("1h",)
+        cursor.execute("RESET statement_timeout")
 
 
 def test_an_interruption_after_the_commit_is_not_taken_for_one_before(
