@@ -62,7 +62,7 @@ class StatusFilter(filters.ChoiceFilter):
 
 
 class MessageTypeFilter(filters.ChoiceFilter):
-    title = "kind"
+    title = "type"
     parameter_name = "kind"
     options = tuple((name, _type_label(name)) for name in dict.fromkeys([*map(str, EmailType), *map(str, SmsType)]))
 

@@ -101,7 +101,7 @@ class UserActions(OperatorAdmin):
     @action(
         label="Create sign-in link",
         success_message="Link created",
-        confirmation="The link signs in as the user, once. Earlier links of the same kind become invalid. Pass it on to"
+        confirmation="The link signs in as the user, once. Earlier links of the same type become invalid. Pass it on to"
         " the owner of the account only.",
         accepts_lists=False,
     )

@@ -139,28 +139,28 @@ class Mailer:
         help="Length of a mailed code.",
     )
     url_paths: Mapping[str, str] = settings_by_key(
-        "AUTH_MAILER_URLPATHS_<KIND>",
+        "AUTH_MAILER_URLPATHS_<TYPE>",
         type=TEXT,
         keys=LINK_PATHS,
         help="Path of links; empty = `/verify`.",
         example="/verify",
     )
     subjects: Mapping[str, str] = settings_by_key(
-        "AUTH_MAILER_SUBJECTS_<KIND>",
+        "AUTH_MAILER_SUBJECTS_<TYPE>",
         type=TEXT,
         keys=MESSAGE_TYPES,
         help="Subject; empty = the built-in one.",
         example="Confirm Your Signup",
     )
     templates: Mapping[str, str] = settings_by_key(
-        "AUTH_MAILER_TEMPLATES_<KIND>",
+        "AUTH_MAILER_TEMPLATES_<TYPE>",
         type=TEXT,
         keys=MESSAGE_TYPES,
         help="URL of the template; empty = the built-in one.",
         example="https://app.example.com/mail/confirmation.html",
     )
     notifications: frozenset[str] = switches_by_key(
-        "AUTH_MAILER_NOTIFICATIONS_<KIND>_ENABLED",
+        "AUTH_MAILER_NOTIFICATIONS_<TYPE>_ENABLED",
         keys=NOTIFICATIONS,
         help="Send a notification email after this change of an account.",
         example="true",

@@ -66,10 +66,15 @@ def row(setting: Setting) -> str:
     labels += [f"since {setting.since}"] if setting.since != _FIRST_VERSION else []
     text = setting.help + "".join(f" *{label}*" for label in labels)
     if setting.collect:
-        text += f" KIND: {', '.join(_code(key.upper()) for key in setting.keys)}."
+        text += f" {_placeholder(setting)}: {', '.join(_code(key.upper()) for key in setting.keys)}."
     suffix = "<NAME>" if setting.is_open_ended else ""
     cells = ("<br>".join(_code(name + suffix) for name in setting.names), type_, default, text)
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _placeholder(setting: Setting) -> str:
+    """The part of the name that stands for a key, such as `TYPE`."""
+    return setting.documented_name.partition("<")[2].partition(">")[0]
 
 
 def example() -> str:
@@ -93,7 +98,7 @@ def _example_lines(field: SettingField) -> list[str]:
     default = "" if setting.is_required else setting.type.format(setting.default)
     text = setting.help.replace("`", "")
     if setting.keys and setting.collect:
-        text += f" KIND: {', '.join(key.upper() for key in setting.keys)}."
+        text += f" {_placeholder(setting)}: {', '.join(key.upper() for key in setting.keys)}."
     name = setting.documented_name
     if setting.is_required:
         return [*_comment(text), f"{name}={setting.example}"]

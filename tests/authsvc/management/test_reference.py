@@ -101,7 +101,7 @@ def line(page: str, name: str) -> str:
         ("AUTH_PASSWORD_HIBP_BLOOM_FALSE_POSITIVES", "| `0.0000099` |"),
         ("AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS", "*secret* |"),
         ("AUTH_EXTERNAL_<PROVIDER>_SECRET", "Client secret. *secret* |"),
-        ("AUTH_MAILER_NOTIFICATIONS_<KIND>_ENABLED", "KIND: `PASSWORD_CHANGED`"),
+        ("AUTH_MAILER_NOTIFICATIONS_<TYPE>_ENABLED", "TYPE: `PASSWORD_CHANGED`"),
         ("OTEL_<NAME>", "*secret* |"),
         ("AUTH_JWT_ADMIN_GROUP_NAME", "*deprecated* |"),
     ],
