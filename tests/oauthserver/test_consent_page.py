@@ -336,8 +336,11 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
         form = {"client_id": application.client_id, "redirect_uri": CALLBACK, **changes}
         foreign = {**html_first, "Origin": "https://shop.example.com"}
         form_type = "application/x-www-form-urlencoded"
-        posted: Any = browser.client.post("/oauth/authorize", urlencode(form), content_type=form_type, headers=foreign)
+        other: Any = PageBrowser().client
+        posted = other.post("/oauth/authorize", urlencode(form), content_type=form_type, headers=foreign)
         assert (posted.status_code, text in posted.content.decode()) == (400, True)
+        # Browsers send no cookie with it (SameSite=Lax). A new one would replace that of a user who is signed in.
+        assert not posted.cookies
 
 
 def test_the_page_of_an_invalid_request_blames_the_application(api: Api) -> None:
