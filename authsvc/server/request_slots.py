@@ -26,12 +26,17 @@ _Waiting: TypeAlias = "Task | threading.Lock"
 
 logger = logging.getLogger(__name__)
 
+_MAX_RETURNS = 4
+"""Requests that return before one that waits begins: streamed responses, which return for each chunk, would keep it
+from a slot for as long as their clients read."""
+
 
 class RequestSlots:
     """At most `size` requests run at a time; the others wait in the order of their arrival, without a thread.
 
     `submit` is for servers that have read the request and have no thread for it, `hold` for servers that have one.
-    A request that has left its slot for a call returns before others begin: its work would be lost if its time ran out.
+    Requests that have left their slot for a call precede those that have not begun: their work would be lost if their
+    time ran out.
     """
 
     max_waiting_threads = 512
@@ -44,6 +49,7 @@ class RequestSlots:
         # Tasks, or locks of threads that wait for their release.
         self._waiting: deque[_Waiting] = deque()
         self._returning: deque[threading.Lock] = deque()
+        self._returns_left = _MAX_RETURNS
         self._lacks_thread = False
         """A request waits for a thread, which has been logged."""
         self._connections: list[BaseDatabaseWrapper] = []
@@ -125,12 +131,16 @@ class RequestSlots:
                 self._admit()
 
     def _admit(self) -> None:
-        """Give free slots to the requests that have waited longest. Must be called with the lock held."""
+        """Give free slots to requests that return, and to those that have waited longest. Needs the lock."""
         while self._in_use < self._size:
-            if self._returning:
+            if self._returning and self._returns_left:
                 self._returning.popleft().release()
+                self._returns_left -= 1
             elif self._waiting and self._start(self._waiting[0]):
                 self._waiting.popleft()
+                self._returns_left = _MAX_RETURNS
+            elif self._returning:
+                self._returning.popleft().release()
             else:
                 return
             self._in_use += 1

@@ -137,6 +137,28 @@ def test_a_request_that_returns_to_its_slot_precedes_those_that_have_not_begun(m
     assert [ended.get(timeout=SECONDS) for _ in range(3)] == ["returned", "begun", "begun"]
 
 
+def test_requests_that_return_again_and_again_let_others_begin() -> None:
+    slots = RequestSlots(1)
+    may_end, has_begun, count = threading.Event(), threading.Event(), 0
+
+    def stream() -> None:
+        nonlocal count
+        deadline = time.monotonic() + SECONDS
+        while not may_end.is_set() and time.monotonic() < deadline:
+            time.sleep(0.002)  # writes the next part of a response
+            with bulkhead.leave_slot():
+                count += 1
+
+    for _ in range(3):
+        slots.submit(stream)
+    while count < 10:
+        time.sleep(0.001)
+    slots.submit(has_begun.set)
+    begins = has_begun.wait(SECONDS / 12)
+    may_end.set()
+    assert begins
+
+
 @pytest.mark.parametrize("servers", [1, 2])
 def test_waiting_requests_are_limited_in_total_and_per_server(servers: int) -> None:
     slots = RequestSlots(1)
