@@ -13,9 +13,9 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -38,6 +38,9 @@ _NOT_PUBLIC = tuple(
     )
 )
 
+
+Address: TypeAlias = tuple[socket.AddressFamily, Any]
+"""Family and socket address."""
 
 _lookup_slots = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
@@ -62,10 +65,7 @@ class Call:
 
     def seconds_left(self) -> float:
         """The remaining seconds, more than zero. Raises TimeoutError."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
+        return _seconds_until(self.deadline)
 
 
 class _Thread(threading.local):
@@ -119,22 +119,7 @@ class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         call = _thread.call
         addresses = _addresses(self._dns_host, self.port, call)
-        for number, (family, address) in enumerate(addresses):
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                for option in self.socket_options or ():
-                    sock.setsockopt(*option)
-                # An unresponsive address must leave time for the others.
-                sock.settimeout(call.seconds_left() / (len(addresses) - number))
-                sock.connect(address)
-                sock.settimeout(call.seconds_left())
-            except OSError:
-                sock.close()
-                if number == len(addresses) - 1:
-                    raise
-            else:
-                return sock
-        raise NoPermittedAddress
+        return connect(addresses, deadline=call.deadline, options=self.socket_options or ())
 
     def send(self, data: Any) -> None:
         self._used_at = time.monotonic()
@@ -164,14 +149,14 @@ POOLS = {"http": _Pool, "https": _TlsPool}
 """Scheme → connection pool."""
 
 
-def _addresses(host: str, port: int, call: Call) -> list[tuple[socket.AddressFamily, Any]]:
+def _addresses(host: str, port: int, call: Call) -> list[Address]:
     """The permitted addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
     addresses = look_up(host, port, seconds=call.seconds_left())
     return [(family, address) for family, address in addresses if not call.public_only or is_public(address[0])]
 
 
-def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.AddressFamily, Any]]:
-    """Families and socket addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
+def look_up(host: str, port: int, *, seconds: float) -> list[Address]:
+    """The addresses of a host name. Raises OSError, and UnicodeError for an invalid name."""
     results: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
     deadline = time.monotonic() + seconds
     slots = _lookup_slots
@@ -200,6 +185,36 @@ def look_up(host: str, port: int, *, seconds: float) -> list[tuple[socket.Addres
     if isinstance(result, Exception):
         raise result
     return [(family, address) for family, *_, address in result]
+
+
+def connect(addresses: Sequence[Address], *, deadline: float, options: Iterable[Any] = ()) -> socket.socket:
+    """Connect to the first address that answers until the deadline (monotonic clock). `options` are of the socket.
+
+    Raises OSError, and NoPermittedAddress without addresses.
+    """
+    for number, (family, address) in enumerate(addresses):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            for option in options:
+                sock.setsockopt(*option)
+            # An unresponsive address must leave time for the others.
+            sock.settimeout(_seconds_until(deadline) / (len(addresses) - number))
+            sock.connect(address)
+            sock.settimeout(_seconds_until(deadline))
+        except OSError:
+            sock.close()
+            if number == len(addresses) - 1:
+                raise
+        else:
+            return sock
+    raise NoPermittedAddress
+
+
+def _seconds_until(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
 
 
 def is_public(address: str) -> bool:

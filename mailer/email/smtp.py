@@ -20,6 +20,7 @@ from django.utils.encoding import punycode
 
 from authsvc import conf
 from authsvc.messaging import DeliveryFailed
+from authsvc.outgoing import connections
 
 CONNECT_SECONDS = 10.0
 """Timeout for each reply until the login has ended."""
@@ -89,20 +90,9 @@ class _Client(smtplib.SMTP):
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         """Connect to the first address that answers. The addresses share the timeout; the library gives it to each."""
         deadline = time.monotonic() + timeout
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        for number, (family, kind, protocol, _, address) in enumerate(addresses):
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.settimeout(max(0.1, deadline - time.monotonic()) / (len(addresses) - number))
-                sock.connect(address)
-                sock.settimeout(timeout)
-            except OSError:
-                sock.close()
-                if number == len(addresses) - 1:
-                    raise
-            else:
-                return sock
-        raise OSError("the host has no address")
+        sock = connections.connect(connections.look_up(host, port, seconds=timeout), deadline=deadline)
+        sock.settimeout(timeout)
+        return sock
 
     def getreply(self) -> tuple[int, bytes]:
         if self.file is None and self.sock is not None:
