@@ -115,7 +115,7 @@ class SignOutPage(HostedPage):
     text = _("Do you want to sign out of this browser?")
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A browser whose session has ended has nothing to answer."""
+        """Ask only a browser that is signed in."""
         is_needed = self.request.method == "POST" or browser_session.signed_in(self.request) is not None
         return None if is_needed else self._to_signed_out()
 
@@ -139,7 +139,7 @@ class SignedOutPage(HostedPage):
     text = _("You are signed out of this browser.")
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A link cannot tell a signed-in user otherwise."""
+        """Redirect signed-in users to their account, as the text is wrong for them."""
         return self.redirect(reverse("pages:account")) if browser_session.signed_in(self.request) else None
 
     def get_context(self) -> dict[str, Any]:

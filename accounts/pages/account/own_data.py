@@ -102,7 +102,7 @@ class DeletedPage(HostedPage):
     http_method_names = ["get", "head"]
 
     def redirect_before_page(self) -> HttpResponse | None:
-        """A link cannot tell a user whose account exists otherwise."""
+        """Redirect signed-in users to their account, as the text is wrong for them."""
         return self.redirect(reverse("pages:account")) if browser_session.signed_in(self.request) else None
 
 
