@@ -121,11 +121,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def init_connection_state(self) -> None:
         super().init_connection_state()
+        self._lock_seconds = response_timeout.lock_seconds()
         if conf.current().database.has_sessions:
             with self.cursor() as cursor:
                 cursor.execute(SET_UP_SESSION)
-                if (seconds := response_timeout.lock_seconds()) is not None:
-                    cursor.execute(_LIMIT_LOCKS, [f"{math.ceil(seconds * 1000)}ms"])
+                if self._lock_seconds is not None:
+                    cursor.execute(_LIMIT_LOCKS, [f"{math.ceil(self._lock_seconds * 1000)}ms"])
 
     @property
     def _url_hosts(self) -> tuple[str, str]:
@@ -142,12 +143,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def is_usable(self) -> bool:
         """False when the server has closed the connection, has become a standby or read-only, or may be frozen.
 
-        A server that has not answered another connection would hold each request that begins with an idle one.
+        Also when a reload has changed the time for which the statements of requests wait for a lock. A server that has
+        not answered another connection would hold each request that begins with an idle one.
 
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.
         """
         if self.connection is None or self.connection.closed or self._opened_at <= _timed_out_at.get(self._server, 0):
+            return False
+        if self._lock_seconds != response_timeout.lock_seconds():
             return False
         # Only after an error: connections to replicas are read-only by design.
         if self.errors_occurred and any(self.connection.info.parameter_status(name) == "on" for name in _READ_ONLY):

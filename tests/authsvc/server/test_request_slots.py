@@ -8,9 +8,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, connections, transaction
+from django.db import OperationalError, close_old_connections, connection, connections, transaction
 
 from authsvc.api.exception_handler import is_unavailable
 from authsvc.errors import ServiceBusy
@@ -434,6 +435,27 @@ def test_a_request_waits_for_a_lock_for_a_quarter_of_its_time(
         with connection.cursor() as cursor:
             cursor.execute(f"ALTER DATABASE {name} RESET lock_timeout")
     assert seen == [(expected,)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_changed_time_of_requests_applies_to_locks_at_once(auth_config: ChangeConfig) -> None:
+    seen: list[Any] = []
+
+    def read_limit() -> None:
+        close_old_connections()  # as at the start of each request
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('lock_timeout'), pg_backend_pid()")
+            seen.append(cursor.fetchone())
+
+    slots = RequestSlots(1)
+    for milliseconds in (400, 400, 800):
+        auth_config(api={"max_request_duration": timedelta(milliseconds=milliseconds)})
+        task = Task(read_limit)
+        slots.submit(task)
+        task.finish()
+    slots.resize(0)
+    assert [limit for limit, _ in seen] == ["100ms", "100ms", "200ms"]
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.django_db(transaction=True)
