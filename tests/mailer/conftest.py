@@ -29,7 +29,7 @@ class Queue:
         # Workers also defer periodic tasks there, with their due time as an argument.
         return self._rows(
             "SELECT id, queue_name, status::text, priority, attempts, scheduled_at, args FROM procrastinate_jobs"
-            " WHERE NOT args ? 'timestamp'"
+            " WHERE NOT args ? 'timestamp' ORDER BY id"
         )
 
     def states(self) -> list[str]:
