@@ -170,6 +170,10 @@ class HostedPage(View):
             **self.get_context(),
             **context,
         }
+        if self.accepts_other_sites and self.request.method == "POST":
+            # Browsers send no cookie with a form of another site. Without a menu, and its CSRF secret, the page sets
+            # none, which would replace that of a user who is signed in.
+            variables["languages"] = {}
         return render(self.request, template or self.template, variables, status=status)
 
     def show_error(self, error: ApiError, *, form: forms.Form | None = None, **context: Any) -> HttpResponse:

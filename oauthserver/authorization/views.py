@@ -14,7 +14,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.pages import browser_session
-from accounts.pages.error_texts import error_text
 from accounts.pages.page import HostedPage
 from authsvc.api import exception_handler, pages, parsing
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
@@ -107,17 +106,15 @@ class _RefusalPage(HostedPage):
         return self.get(request)
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        is_invalid = isinstance(self.error, ValidationFailed)
-        variables: dict[str, Any] = {
-            "text": _("The application has sent an invalid request.") if is_invalid else error_text(self.error),
-            "reason": self.error.message if is_invalid else "",  # for the developer of the application
-        }
-        if request.method == "POST":
-            # Browsers send no cookie with a form of another site. Without a menu, and its CSRF secret, the page sets
-            # none, which would replace the cookie of the browser and so sign the user out.
-            variables["languages"] = {}
-        title = _("This did not work")
-        page = self.show(template="pages/error.html", status=self.error.status, title=title, **variables)
+        if not isinstance(self.error, ValidationFailed):
+            raise self.error
+        page = self.show(
+            template="pages/error.html",
+            status=self.error.status,
+            title=_("This did not work"),
+            text=_("The application has sent an invalid request."),
+            reason=self.error.message,  # for the developer of the application
+        )
         return exception_handler.with_error(request, page, self.error)
 
 

@@ -1,8 +1,8 @@
 """The logout that a client requests (OpenID Connect RP-Initiated Logout 1.0).
 
 An ID token of the signed-in user shows that a client of this user asks; any other request needs the user's answer, so
-that no page of another site can sign the user out. A form of another site comes without the cookie of the pages, so
-that it always leads to the question.
+that no page of another site can sign the user out. A form of another site comes without the cookie of the pages. It
+is repeated as a page, with the cookie and without the ID token, so that it always leads to the question.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class LogoutPage(HostedPage):
         hidden = {name: value for name, value in values.items() if value}
         # Not the URL of the request, which may have an ID token.
         own_path = f"{reverse('oauth_pages:logout')}?{urlencode(hidden)}"
+        if current is None:
+            return self.redirect(own_path)
         client = ShownClient(ClientSummary.of(logout.client)) if logout.client else None
         return self.show(client=client, hidden=hidden, own_path=own_path)
 

@@ -185,17 +185,23 @@ def test_the_error_page_of_the_confirmation_stays_when_its_language_is_chosen(ap
 
 
 def test_a_form_of_another_site_leads_to_the_question(api: Api) -> None:
-    # The cookie is not sent with it (SameSite=Lax).
     client = client_with_logout(api)
-    tokens = sign_in(api, client, make_session())
+    browser, session = browser_of()
+    tokens = sign_in(api, client, session)
     form = {"id_token_hint": tokens["id_token"], "post_logout_redirect_uri": AFTER, "state": "s"}
-    stranger = PageBrowser()
-    page: Any = stranger.client.post(LOGOUT, form, headers={"Origin": "https://client.example.com"})
-    text = page.content.decode()
-    assert page.status_code == 200
-    assert f'name="post_logout_redirect_uri" value="{AFTER}"' in text
-    assert tokens["id_token"] not in text
+    # The cookie is not sent with it (SameSite=Lax), and must not be replaced.
+    answers: list[Any] = [
+        PageBrowser().client.post(LOGOUT, sent, headers={"Origin": "https://client.example.com"})
+        for sent in (form, {**form, "post_logout_redirect_uri": "https://evil.example"})
+    ]
+    assert [(answer.status_code, dict(answer.cookies)) for answer in answers] == [(303, {}), (400, {})]
+    question = answers[0].headers["Location"]
+    assert tokens["id_token"] not in question
     assert lives(tokens)
+
+    response = browser.submit(question, to=f"{LOGOUT}/confirm")
+    assert response.headers["Location"] == f"{AFTER}?state=s"
+    assert (browser.is_in, lives(tokens)) == (False, False)
 
 
 def test_a_form_with_the_id_token_of_the_user(api: Api) -> None:

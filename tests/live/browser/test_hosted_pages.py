@@ -10,6 +10,7 @@ import requests
 
 from tests import ports
 from tests.live.browser.chromium import INSECURE_HOST, Chromium
+from tests.live.browser.conftest import Site
 
 EMAIL, FIRST, SECOND = "ada@example.com", "correct horse 1", "battery staple 2"
 
@@ -131,3 +132,32 @@ def test_a_double_click_submits_a_form_once(browser: Chromium, start_service: Ca
     browser.fill(name=EMAIL, password=FIRST)
     browser.click("button.primary")
     browser.wait_for("document.querySelector('.notice.error')?.innerText.includes('A message was sent')")
+
+
+def test_forms_of_other_sites_sign_nobody_out(browser: Chromium, start_service: Callable[..., str], site: Site) -> None:
+    port = ports.free_port()
+    service = f"http://localhost:{port}"  # another site than that of the address
+    start_service(
+        port=port,
+        AUTH_API_EXTERNAL_URL=service,
+        AUTH_PAGES_ENABLED="true",
+        AUTH_OAUTH_SERVER_ENABLED="true",
+        AUTH_MAILER_AUTOCONFIRM="true",
+    )
+    pages = Pages(browser, service)
+    pages.open("/account/sign-up")
+    pages.wait_for("/account/sign-up", "Create an account")
+    pages.submit(name=EMAIL, password=FIRST)
+    pages.wait_for("/account", "Your account")
+    for path, heading in (("/oauth/authorize", "This did not work"), ("/oauth/logout", "Sign out")):
+        form = f'<form method="post" action="{service}{path}"></form>'
+        site.page = f"<!doctype html><title>x</title>{form}<script>document.forms[0].submit()</script>".encode()
+        browser.open(site.url)
+        pages.wait_for(path, heading)
+        pages.open("/account")
+        pages.wait_for("/account", "Your account")
+
+    pages.open("/oauth/logout")
+    pages.wait_for("/oauth/logout", "Sign out")
+    pages.submit()
+    pages.wait_for("/account/signed-out", "Signed out")
