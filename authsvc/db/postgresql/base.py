@@ -143,8 +143,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def is_usable(self) -> bool:
         """False when the server has closed the connection, has become a standby or read-only, or may be frozen.
 
-        Also when a reload has changed the time for which the statements of requests wait for a lock. A server that has
-        not answered another connection would hold each request that begins with an idle one.
+        A server that has not answered another connection would hold each request that begins with an idle one. A reload
+        that changes the time for which requests wait for a lock makes the connection unusable too.
 
         PostgreSQL sends nothing on an idle connection except its end, so a socket without input needs no statement.
         Django's own check, a statement, decides about a socket with input.

@@ -134,7 +134,7 @@ class Chromium:
         self._press(**self.wait_for(_MIDDLE % json.dumps(selector)))
 
     def double_click(self, selector: str) -> None:
-        """Click twice, as some users press every button."""
+        """Click twice in quick succession."""
         point = self.wait_for(_MIDDLE % json.dumps(selector))
         self._press(**point)
         self._press(**point, count=2)

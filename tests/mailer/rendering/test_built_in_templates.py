@@ -52,17 +52,17 @@ REQUIRED = {
     EmailType.RECOVERY_CODE_USED: ["ada@example.com", "Codes left: 9", SUPPORT],
     EmailType.IMPERSONATION: ["ada@example.com", "15 minutes", "no change of your password", SUPPORT],
 }
-WITH_LINK = [kind for kind, entry in message_types.EMAIL_DEFINITIONS.items() if "ConfirmationURL" in entry.variables]
+WITH_LINK = [type for type, entry in message_types.EMAIL_DEFINITIONS.items() if "ConfirmationURL" in entry.variables]
 
 
 def visible(html: str) -> str:
     return unescape(re.sub(r"<[^>]+>", "", html))
 
 
-@pytest.mark.parametrize("kind", EmailType)
-def test_every_type_has_its_content_in_both_bodies(kind: EmailType) -> None:
-    rendered = renderer.render(kind, VARIABLES)
-    for required in REQUIRED[kind]:
+@pytest.mark.parametrize("type", EmailType)
+def test_every_type_has_its_content_in_both_bodies(type: EmailType) -> None:
+    rendered = renderer.render(type, VARIABLES)
+    for required in REQUIRED[type]:
         assert required in visible(rendered.html)
         assert required in rendered.text
     assert rendered.html.count("<h2 ") == 1
@@ -71,9 +71,9 @@ def test_every_type_has_its_content_in_both_bodies(kind: EmailType) -> None:
     assert "ZgotmplZ" not in rendered.html
 
 
-@pytest.mark.parametrize("kind", EmailType)
-def test_bodies_load_no_external_resources(kind: EmailType) -> None:
-    html = renderer.render(kind, VARIABLES).html
+@pytest.mark.parametrize("type", EmailType)
+def test_bodies_load_no_external_resources(type: EmailType) -> None:
+    html = renderer.render(type, VARIABLES).html
     assert not re.search(r"<(?:img|link|script|iframe|style)\b|url\(|\bsrc=", html)
 
 
@@ -82,18 +82,18 @@ def test_the_code_is_the_only_number_of_its_form() -> None:
     assert re.findall(r"\b[0-9]{6,10}\b", renderer.render(EmailType.REAUTHENTICATION, VARIABLES).html) == ["123456"]
 
 
-@pytest.mark.parametrize("kind", WITH_LINK)
-def test_link_emails_contain_the_link_and_no_code(kind: EmailType) -> None:
-    rendered = renderer.render(kind, VARIABLES)
+@pytest.mark.parametrize("type", WITH_LINK)
+def test_link_emails_contain_the_link_and_no_code(type: EmailType) -> None:
+    rendered = renderer.render(type, VARIABLES)
     assert re.findall(r'href="([^"]*)"', rendered.html) == [LINK.replace("&", "&amp;")]
     assert LINK in visible(rendered.html)
     assert f"{LINK}\n" in rendered.text
     assert "123456" not in rendered.html + rendered.text
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EmailType if kind not in WITH_LINK])
-def test_other_emails_have_no_link(kind: EmailType) -> None:
-    rendered = renderer.render(kind, VARIABLES)
+@pytest.mark.parametrize("type", [type for type in EmailType if type not in WITH_LINK])
+def test_other_emails_have_no_link(type: EmailType) -> None:
+    rendered = renderer.render(type, VARIABLES)
     assert "href" not in rendered.html
     assert LINK not in rendered.text
 

@@ -27,7 +27,7 @@ SUBJECTS = {
     "mfa_recovery_code_used_notification": "A recovery code was used to sign in to your account",
     "impersonation_notification": "A member of our staff opened your account",
 }
-NOTICES = {kind: kind.value.removesuffix("_notification") for kind in EmailType if kind.value.endswith("_notification")}
+NOTICES = {type: type.value.removesuffix("_notification") for type in EmailType if type.value.endswith("_notification")}
 # Their senders have separate settings.
 del NOTICES[EmailType.EMAIL_TAKEN], NOTICES[EmailType.RECOVERY_CODE_USED], NOTICES[EmailType.IMPERSONATION]
 
@@ -37,14 +37,14 @@ def test_every_type_has_a_key_and_a_default_subject() -> None:
     assert set(message_types.EMAIL_DEFINITIONS) == set(EmailType)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EmailType if kind not in NOTICES])
-def test_action_emails_are_always_enabled(kind: EmailType) -> None:
-    assert message_types.is_enabled(kind)
+@pytest.mark.parametrize("type", [type for type in EmailType if type not in NOTICES])
+def test_action_emails_are_always_enabled(type: EmailType) -> None:
+    assert message_types.is_enabled(type)
 
 
-@pytest.mark.parametrize(("kind", "switch"), NOTICES.items())
-def test_each_notification_has_its_own_switch(kind: EmailType, switch: str, auth_config: ChangeConfig) -> None:
+@pytest.mark.parametrize(("type", "switch"), NOTICES.items())
+def test_each_notification_has_its_own_switch(type: EmailType, switch: str, auth_config: ChangeConfig) -> None:
     auth_config(mailer={"notifications": frozenset(NOTICES.values()) - {switch}})
-    assert not message_types.is_enabled(kind)
+    assert not message_types.is_enabled(type)
     auth_config(mailer={"notifications": frozenset({switch})})
-    assert message_types.is_enabled(kind)
+    assert message_types.is_enabled(type)

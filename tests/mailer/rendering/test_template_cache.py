@@ -18,7 +18,7 @@ from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import HttpPeer, Response
 from tests.timeouts import wait_until
 
-KIND = EmailType.CONFIRMATION
+TYPE = EmailType.CONFIRMATION
 MAX_AGE, RETRY = 600.0, 10.0
 BUILT_IN = "Confirm your email address"
 DOWN = Response(status=500)
@@ -53,9 +53,9 @@ def peer(auth_config: ChangeConfig) -> Iterator[HttpPeer]:
         yield running
 
 
-def body(cache: TemplateCache, kind: EmailType = KIND) -> str:
+def body(cache: TemplateCache, type: EmailType = TYPE) -> str:
     """The HTML of an email; of the built-in body only its heading."""
-    html = renderer.render_templates(cache.get(kind), kind, {}).html
+    html = renderer.render_templates(cache.get(type), type, {}).html
     return BUILT_IN if f">{BUILT_IN}<" in html else html
 
 
@@ -116,7 +116,7 @@ def test_the_built_in_body_is_cached_while_fetching_fails(
     auth_config(mailer={"subjects": {"confirmation": "Ours"}})
     peer.respond(response, page("one"))
     assert body(cache) == BUILT_IN
-    assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Ours"
+    assert renderer.render_templates(cache.get(TYPE), TYPE, {}).subject == "Ours"
     [record] = caplog.records
     assert (record.levelno, record.__dict__["event"], record.__dict__["mail_type"]) == (
         logging.ERROR,
@@ -137,7 +137,7 @@ def test_changed_settings_take_effect_at_once(cache: TemplateCache, peer: HttpPe
     auth_config(mailer={"templates": {"confirmation": f"{peer.url}/u.html"}})
     assert body(cache) == "two"
     auth_config(mailer={"subjects": {"confirmation": "New"}})
-    assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "New"
+    assert renderer.render_templates(cache.get(TYPE), TYPE, {}).subject == "New"
     auth_config(mailer={"templates": {}})
     assert body(cache) == BUILT_IN
 
@@ -156,7 +156,7 @@ def test_an_invalid_subject_is_logged_once_per_load(
 ) -> None:
     auth_config(mailer={"subjects": {"confirmation": "{{ if }"}})
     for _ in range(3):
-        assert renderer.render_templates(cache.get(KIND), KIND, {}).subject == "Confirm Your Signup"
+        assert renderer.render_templates(cache.get(TYPE), TYPE, {}).subject == "Confirm Your Signup"
     [record] = caplog.records
     assert record.__dict__["event"] == "templatemailer_template_subject_parse_error"
 
@@ -267,14 +267,14 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent(auth_config: Ch
     with HttpPeer() as peer:
         peer.respond(Response(hang=True))
         auth_config(mailer={"templates": {"confirmation": peer.url}})
-        waiting = threading.Thread(target=template_cache.shared.get, args=(KIND,), daemon=True)
+        waiting = threading.Thread(target=template_cache.shared.get, args=(TYPE,), daemon=True)
         waiting.start()
         wait_until(lambda: peer.received, "a request")
         auth_config(mailer={"templates": {}})
         child = os.fork()
         if child == 0:
             signal.alarm(10)
-            os._exit(0 if template_cache.shared.get(KIND).text else 1)
+            os._exit(0 if template_cache.shared.get(TYPE).text else 1)
         _, status = os.waitpid(child, 0)
         peer.stopping.set()
         waiting.join()

@@ -11,20 +11,20 @@ from tests.fakes.http_peer import HttpPeer, Response, redirect
 from tests.mailer.rendering.test_built_in_templates import VARIABLES
 from tests.ports import free_port
 
-KIND = EmailType.CONFIRMATION
+TYPE = EmailType.CONFIRMATION
 HTTP_ERROR = "templatemailer_template_body_http_error"
 PARSE_ERROR = "templatemailer_template_body_parse_error"
 
 
-def loaded(kind: EmailType = KIND) -> renderer.Rendered:
+def loaded(type: EmailType = TYPE) -> renderer.Rendered:
     return renderer.render_templates(
-        template_sources.load_templates(kind, template_sources.template_config(kind)), kind, VARIABLES
+        template_sources.load_templates(type, template_sources.template_config(type)), type, VARIABLES
     )
 
 
 def fetch_error() -> tuple[str, str]:
     with pytest.raises(template_sources.TemplateLoadError) as caught:
-        template_sources.load_templates(KIND, template_sources.template_config(KIND))
+        template_sources.load_templates(TYPE, template_sources.template_config(TYPE))
     return caught.value.event, str(caught.value)
 
 
@@ -40,7 +40,7 @@ def fetch_error() -> tuple[str, str]:
 )
 def test_a_setting_is_a_url_or_a_path_of_the_site(site: str, setting: str, url: str, auth_config: ChangeConfig) -> None:
     auth_config(site={"url": site}, mailer={"templates": {"confirmation": setting}})
-    assert template_sources.template_config(KIND).url == url
+    assert template_sources.template_config(TYPE).url == url
 
 
 def test_the_template_of_a_type_is_fetched_and_rendered(peer: HttpPeer, auth_config: ChangeConfig) -> None:
@@ -62,9 +62,9 @@ def test_the_template_of_a_type_is_fetched_and_rendered(peer: HttpPeer, auth_con
 def test_values_are_escaped_and_unknown_names_are_empty(peer: HttpPeer, auth_config: ChangeConfig) -> None:
     peer.respond(Response(body=b"{{ if .Data.name }}Hi {{ .Data.name }}{{ else }}Hi{{ end }} {{- .Nope }}"))
     auth_config(mailer={"templates": {"confirmation": peer.url}})
-    source = template_sources.load_templates(KIND, template_sources.template_config(KIND))
-    assert renderer.render_templates(source, KIND, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
-    assert renderer.render_templates(source, KIND, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
+    source = template_sources.load_templates(TYPE, template_sources.template_config(TYPE))
+    assert renderer.render_templates(source, TYPE, {"Data": {"name": "<b>"}}).html == "Hi &lt;b&gt;"
+    assert renderer.render_templates(source, TYPE, {"Data": {"name": "<b>"}}).text == "Hi <b>\n"
 
 
 def test_redirects_are_followed(peer: HttpPeer, auth_config: ChangeConfig) -> None:
