@@ -134,7 +134,9 @@ def test_a_double_click_submits_a_form_once(browser: Chromium, start_service: Ca
     browser.wait_for("document.querySelector('.notice.error')?.innerText.includes('A message was sent')")
 
 
-def test_forms_of_other_sites_sign_nobody_out(browser: Chromium, start_service: Callable[..., str], site: Site) -> None:
+def test_a_user_stays_signed_in_after_forms_of_other_sites(
+    browser: Chromium, start_service: Callable[..., str], site: Site
+) -> None:
     port = ports.free_port()
     service = f"http://localhost:{port}"  # another site than that of the address
     start_service(
