@@ -92,6 +92,7 @@ _last_servers: dict[tuple[str, str], Server] = {}
 class DatabaseWrapper(base.DatabaseWrapper):
     SchemaEditorClass = SchemaEditor
     client_class = DatabaseClient
+    _lock_seconds: float | None = None
 
     def get_connection_params(self) -> dict[str, Any]:
         """Django's parameters; starts or joins the server of an embedded database."""
