@@ -76,11 +76,7 @@ def deliver(
         _record(record, Outcome.RETRY, error=reason)
         logger.warning("message not delivered yet", extra=_log_fields(record, stack))
         raise jobs.Retry(delay=retry_delay) from None
-    try:
-        _record(record, Outcome.DELIVERED, gateway_id=_redact(gateway_id, message))
-    except DatabaseError:
-        # The message is sent. Raising would send it again.
-        logger.warning("delivery not recorded", extra=_log_fields(record), exc_info=True)
+    _record_delivery(record, gateway_id=_redact(gateway_id, message))
 
 
 def _delay_before_expiry(delay: timedelta, *, expires_at: datetime | None, at: datetime) -> timedelta | None:
@@ -122,7 +118,7 @@ def _send_once(email: Email, *, attempt: int, at: datetime) -> None:
         return
     gateway_id = _send(email, attempt=attempt, at=at)
     record = Attempt(message_id=email.id, user_id=email.user_id, channel="email", kind=str(email.type), attempt=attempt)
-    _record(record, Outcome.DELIVERED, gateway_id=_redact(gateway_id, email))
+    _record_delivery(record, gateway_id=_redact(gateway_id, email))
 
 
 def _send_sms(message: Sms) -> str:
@@ -154,6 +150,14 @@ def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn
     _record(record, Outcome.FAILED, error=reason)
     logger.error("message delivery failed", extra=_log_fields(record, stack))
     raise jobs.PermanentFailure from None
+
+
+def _record_delivery(record: Attempt, *, gateway_id: str) -> None:
+    try:
+        _record(record, Outcome.DELIVERED, gateway_id=gateway_id)
+    except DatabaseError:
+        # The message is sent. Raising would send it again.
+        logger.warning("delivery not recorded", extra=_log_fields(record), exc_info=True)
 
 
 def _record(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from accounts.models import User
 from authsvc import conf, jobs, personal_data
@@ -166,6 +166,19 @@ def test_the_mailer_delivers_both_emails_of_a_change_if_the_hook_fails_open(
         ("delivered", "2.0.0 Ok: queued as 1"),
         ("delivered", "2.0.0 Ok: queued as 2"),
     ]
+
+
+def test_the_mailer_sends_no_email_of_a_change_again_if_it_cannot_be_recorded(
+    api: Api, queue: Queue, smtp: FakeSmtp, use_message_hook: UseMessageHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    use_message_hook(Hook.SEND_EMAIL, on_failure="open").respond(DOWN)
+    change_email(api)
+    monkeypatch.setattr(Attempt, "save", fail)
+    assert run(queue) is None
+    assert [email.message["To"] for email in smtp.received] == [EMAIL, NEW]
 
 
 def test_the_mailer_sends_no_email_of_a_change_again_if_the_other_one_failed(
