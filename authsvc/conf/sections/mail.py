@@ -39,7 +39,7 @@ MESSAGE_TYPES = (
 )  # fmt: skip
 _MIN_RETENTION = timedelta(hours=24)
 _ATOM = r"""[^\s<>()\[\],:;@\\"\x00-\x1f\x7f-\U0010ffff]+"""
-_BARE_ADDRESS = re.compile(f"{_ATOM}@{_ATOM}")
+_BARE_ADDRESS = re.compile(rf" *{_ATOM}@({_ATOM}|\[[\w.:]+\]) *", re.ASCII)
 LINK_PATHS = ("invite", "confirmation", "recovery", "email_change")
 
 

@@ -21,6 +21,7 @@ from authsvc.messaging import DeliveryFailed, Email, EmailType
 from mailer.email import sender, smtp
 from mailer.rendering.renderer import Rendered
 from tests import ports
+from tests.authsvc.conf.variables import load
 from tests.conftest import ChangeConfig
 from tests.fakes.smtp import DROP, HANG, PASSWORD, USER, FakeSmtp, Received, server_tls
 
@@ -68,6 +69,13 @@ def test_an_email_arrives_with_both_bodies_and_all_headers(auth_config: ChangeCo
     assert parts == [("text/plain", "quoted-printable"), ("text/html", "quoted-printable")]
     plain, html = (part.get_content().strip() for part in message.iter_parts())
     assert (plain, html) == (RENDERED.text, RENDERED.html)
+
+
+@pytest.mark.parametrize("address", ["noreply@example.com ", " noreply@example.com", "noreply@[192.0.2.1]"])
+def test_senders_that_the_settings_permit_are_delivered(auth_config: ChangeConfig, address: str) -> None:
+    config = load(AUTH_SMTP_HOST="mail", AUTH_SMTP_PORT="25", AUTH_SMTP_ADMIN_EMAIL=address)
+    assert config.smtp.admin_email == address
+    assert deliver(auth_config, admin_email=address).sender == address.strip()
 
 
 def test_options_without_a_backend_have_no_effect(auth_config: ChangeConfig) -> None:
