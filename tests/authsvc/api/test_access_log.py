@@ -48,8 +48,9 @@ def test_a_request_has_one_line(api: Api, access: Callable[[], list[Any]]) -> No
 
 @pytest.mark.parametrize("path", ["/health", "/health/"])
 def test_health_is_not_logged(api: Api, access: Callable[[], list[Any]], path: str) -> None:
-    for method in ("GET", "POST", "HEAD"):
+    for method in ("GET", "POST"):
         api.request(method, path)
+    Client().head(path)
     assert access() == []
 
 

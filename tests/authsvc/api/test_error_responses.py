@@ -120,7 +120,7 @@ def test_an_unknown_path_is_a_json_error(api: Api, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/health", "GET"),
+        ("/health", "GET, HEAD"),
         ("/settings", "GET"),
         ("/signup", "POST"),
         ("/token", "POST"),
