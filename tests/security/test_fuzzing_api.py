@@ -25,7 +25,7 @@ from tests.live import servers, sign_ups
 from tests.settings import ENVIRONMENT
 from tests.timeouts import TIMEOUT_SECONDS
 
-SCENARIOS = int(os.environ.get("FUZZING_EXAMPLES", "45"))
+SCENARIOS = int(os.environ.get("FUZZING_EXAMPLES", "30"))
 STEPS = 12
 SPREAD = 17
 REUSE = 6

@@ -78,13 +78,11 @@ def test_invalid_settings_prevent_the_start(server: str, tmp_path: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("http_server", ["granian", "gunicorn"])
-def test_two_servers_start_concurrently_on_an_empty_database(
-    http_server: str, tmp_path: Path, empty_database_url: str
+def test_two_servers_of_gunicorn_start_concurrently_on_an_empty_database(
+    tmp_path: Path, empty_database_url: str
 ) -> None:
-    command = live.COMMANDS[http_server]
     servers = [
-        live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=command, is_new_interpreter=True)
+        live.LiveServer(folder=tmp_path, database_url=empty_database_url, command=live.COMMANDS["gunicorn"])
         for _ in range(2)
     ]
     for server in servers:
@@ -97,14 +95,6 @@ def test_two_servers_start_concurrently_on_an_empty_database(
         query = "SELECT count(*), count(DISTINCT (app, name)) FROM django_migrations"
         total, different = connection.execute(query).fetchone() or (0, 0)
     assert total == different > 0
-
-
-def test_an_embedded_database_stops_with_its_server(tmp_path: Path, database_folder: Path) -> None:
-    url = f"embedded:{database_folder}"
-    with live.LiveServer(folder=tmp_path, database_url=url, env={"AUTH_LOG_LEVEL": "error"}) as running:
-        assert requests.get(f"{running.url}/health", timeout=TIMEOUT_SECONDS).ok
-        assert (database_folder / "data" / "postmaster.pid").exists()
-    assert not (database_folder / "data" / "postmaster.pid").exists()
 
 
 def test_an_address_in_use_is_logged_and_prevents_the_start(tmp_path: Path, fresh_database_url: str) -> None:
