@@ -76,7 +76,7 @@ class OperatorSite(AdminSite):
             # Django would lead to the target of a form, after the sign-in.
             return permitted(request, *args, **kwargs) if self.has_permission(request) else pages.to_sign_in(request)
 
-        return console_view(respond)  # type: ignore[return-value]
+        return console_view(respond)  # type: ignore[return-value]  # it has the signature of `view`
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         standard = [pattern for pattern in super().get_urls() if getattr(pattern, "name", None) not in _REPLACED]
