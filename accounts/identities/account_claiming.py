@@ -27,6 +27,7 @@ from django.db.models import Q
 
 from accounts.identities import queries
 from accounts.models import Factor, Identity, Passkey, PasskeyChallenge, RecoveryCode, User
+from accounts.passwords import hashing
 from accounts.users import account_creation, updates, user_events
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
@@ -93,6 +94,18 @@ def claim_unverified_account(user: UserRecord, *, keep_identity: UUID, at: datet
         _delete_identities(user_id, Q(id=keep_identity), at=at)
         _delete_credentials(user, at=at)
         one_time_tokens.delete_all(user_id)
+
+
+def dispute_unverified_account(user: UserRecord, *, at: datetime) -> UserRecord:
+    """Leave an unconfirmed account to the person who confirms its address, because several requests claim it.
+
+    Until then it has no password and no data of sign-ups. The confirmation removes its external identities, and that
+    person chooses the password. Must run inside a transaction.
+    """
+    with transaction.atomic(savepoint=False):
+        User.objects.filter(id=user.id).update(password=hashing.NO_PASSWORD, updated_at=at)
+        user_queries.remove_sign_up_data(user.id)
+    return user_queries.reread(user)
 
 
 def remove_unverified_identities(

@@ -269,6 +269,7 @@ def _update(
     """
     identity, identity_id = match.identity, match.identity_id
     user_data = dict(identity.identity_data)
+    is_disputed = False
     if identity_id is None or match.needs_verification:
         _lock_unchanged(user)
     if identity_id is None:
@@ -280,7 +281,10 @@ def _update(
         if match.needs_verification and not user.is_controlled:
             account_claiming.claim_unverified_account(user, keep_identity=added.id, at=at)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):
-        account_claiming.claim_unverified_account(user, keep_identity=identity_id, at=at)
+        # Another person has signed up with the address. Without a proof, nobody knows whose it is.
+        is_disputed = not match.is_verified and not match.is_pending
+        if not is_disputed:
+            account_claiming.claim_unverified_account(user, keep_identity=identity_id, at=at)
     if match.is_verified and user.email_confirmed_at is None and (match.needs_verification or user.email):
         one_time_tokens.delete_all(user.id)
         User.objects.filter(id=user.id).update(email_confirmed_at=at)
@@ -297,7 +301,7 @@ def _update(
         key = {"provider_id": identity.subject} if identity.scope else {}
         if not rows.update(**key, identity_data=dict(identity.identity_data), last_sign_in_at=at, updated_at=at):
             raise AccountChanged
-    return updated
+    return account_claiming.dispute_unverified_account(updated, at=at) if is_disputed else updated
 
 
 def _lock_unchanged(user: UserRecord) -> None:

@@ -347,6 +347,23 @@ def test_an_external_identity_stays_until_the_address_is_confirmed(api: Api, mai
     assert sign_in(api, STRANGERS) == 400
 
 
+@pytest.mark.parametrize("owners_request", [OWNERS, "/otp"])
+def test_a_strangers_identity_does_not_hold_after_the_owners_sign_up(
+    owners_request: str, api: Api, mailbox: Mailbox, github: GitHub, browser: Browser
+) -> None:
+    github.set_user(address(EMAIL, verified=False), id=666, name="evil")
+    browser.sign_in()
+    sign_up(api, owners_request, **({"path": owners_request} if owners_request.startswith("/") else {}))
+    backdate_rate_limits(timedelta(hours=1))
+    assert redirect_fragment(browser.sign_in())["error_code"] == "provider_email_needs_verification"
+
+    confirmed = api.post("/verify", newest_link(mailbox)).json()["user"]
+
+    assert [identity["provider"] for identity in confirmed["identities"]] == ["email"]
+    assert "evil" not in str(confirmed)
+    assert redirect_fragment(browser.sign_in())["error_code"] == "provider_email_needs_verification"
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("passwords", [(OWNERS, STRANGERS), (OWNERS, OWNERS)])
 def test_parallel_sign_ups_activate_a_password_only_if_it_is_the_same(
