@@ -140,7 +140,7 @@ class MailRequestsDisabled(ApiError):
 
 
 class RecentSignInNeeded(ApiError):
-    """The session is older than AUTH_SECURITY_REAUTHENTICATION_INTERVAL, and the request cannot carry a nonce."""
+    """The session is older than AUTH_SECURITY_REAUTHENTICATION_INTERVAL (without email and phone: 10 minutes)."""
 
     status = 400
     error_code = "reauthentication_needed"

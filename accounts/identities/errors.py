@@ -122,6 +122,14 @@ class AddressChangeNeedsProof(ApiError):
     message = "Change the email address of the account before unlinking its identity"
 
 
+class LastContactNeedsProof(ApiError):
+    """Unlinking would remove the last email address or phone, to which the proof of a later change is sent."""
+
+    status = 400
+    error_code = "reauthentication_needed"
+    message = "Add another email address or phone before unlinking the last one"
+
+
 class ManualLinkingDisabled(ApiError):
     status = 404
     error_code = "manual_linking_disabled"

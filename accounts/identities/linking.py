@@ -140,7 +140,8 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
     """Remove an identity from a user who has another; its address is then replaced by that of another identity.
 
     Every unused link and code of the user becomes invalid, and pending changes are withdrawn. Opens the transaction.
-    Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail, AddressChangeNeedsProof.
+    Raises LinkingNeedsAal2, SingleIdentity, IdentityNotFound, NoFreeEmail, AddressChangeNeedsProof,
+    LastContactNeedsProof.
     """
     with transaction.atomic(durable=True), user_events.changes_of(user, at=at):
         locked = locks.lock_for_credential_change(signed_in, error=errors.LinkingNeedsAal2)
@@ -155,10 +156,15 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
         audit.record(Action.IDENTITY_UNLINKED, actor=user, caller=caller, at=at, traits=traits)
         user_events.record_identity(EventType.IDENTITY_UNLINKED, user.id, removed, at=at)
         Identity.objects.filter(id=identity_id, user_id=user.id).delete()
+        keeps_contacts = change_proofs.is_needed(locked, at=at)
         if removed.provider == "phone":
             columns: dict[str, Any] = {"phone": None, "phone_confirmed_at": None}
         else:
-            columns = _replacement_email(user, remaining, keeps_contacts=change_proofs.is_needed(locked, at=at), at=at)
+            columns = _replacement_email(user, remaining, keeps_contacts=keeps_contacts, at=at)
+        contacts = {"email": user.email, "phone": user.phone}
+        if keeps_contacts and any(contacts.values()) and not any({**contacts, **columns}[name] for name in contacts):
+            # A user without a contact adds the first one without that proof.
+            raise errors.LastContactNeedsProof
         pending = updates.cleared_pending_changes(keeps_confirmation="email" not in columns)
         try:
             User.objects.filter(id=user.id).update(**pending, **columns)

@@ -32,6 +32,7 @@ class IdentityView(Endpoint):
             errors.SingleIdentity,
             errors.NoFreeEmail,
             errors.AddressChangeNeedsProof,
+            errors.LastContactNeedsProof,
         ),
     )
     def delete(self, request: ServiceRequest, identity_id: str) -> HttpResponse:

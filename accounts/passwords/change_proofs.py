@@ -53,10 +53,12 @@ def is_needed(signed_in: SignedInUser, *, at: datetime) -> bool:
 def check_new_sign_in_method(signed_in: SignedInUser, *, at: datetime) -> None:
     """Require a session that needs no nonce before it adds an identity or passkey, if there are such sessions.
 
-    The new identity or passkey starts sessions that AUTH_SECURITY_REAUTHENTICATION_INTERVAL exempts from the nonce.
-    Raises RecentSignInNeeded.
+    The new identity or passkey starts sessions that are exempt from the nonce: with
+    AUTH_SECURITY_REAUTHENTICATION_INTERVAL, and for a user who may add the first contact. Raises RecentSignInNeeded.
     """
-    if conf.current().passwords.reauthentication_interval and needs_nonce(signed_in, at=at):
+    has_contact = bool(signed_in.user.email or signed_in.user.phone)
+    exempts_new_sessions = bool(conf.current().passwords.reauthentication_interval) or not has_contact
+    if exempts_new_sessions and needs_nonce(signed_in, is_contact=True, at=at):
         raise errors.RecentSignInNeeded
 
 

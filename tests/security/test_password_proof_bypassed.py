@@ -194,6 +194,28 @@ def test_unlinking_does_not_give_the_account_another_address(api: Api) -> None:
     assert api.delete(f"/user/identities/{other.id}", bearer=signed_in.access_token).status_code == 200
 
 
+@pytest.mark.parametrize("provider", ["email", "phone"])
+def test_unlinking_does_not_remove_the_last_address_or_phone(
+    provider: str, api: Api, auth_config: ChangeConfig
+) -> None:
+    """Without one, a sign-in with the other identity would add the attacker's."""
+    auth_config(passwords=PROOFS["nonce"])
+    contact = {"email": EMAIL} if provider == "email" else {"email": "", "phone": PHONE}
+    signed_in = stolen(**contact)
+    Identity.objects.create(
+        user=signed_in.user, provider="github", provider_id="7",
+        identity_data={"email": NEW, "email_verified": False}, created_at=timezone.now() + timedelta(minutes=1),
+    )  # fmt: skip
+    Identity.objects.filter(user=signed_in.user, provider="email").update(provider=provider)
+    own = signed_in.user.identities.get(provider=provider)
+    response = api.delete(f"/user/identities/{own.id}", bearer=signed_in.access_token)
+    assert (response.status_code, response.json()["error_code"]) == (400, "reauthentication_needed")
+    # With another contact, which gets the nonce, it may be unlinked.
+    User.objects.update(email="second@example.com", phone=PHONE)
+    Identity.objects.filter(provider="email").update(identity_data={"email": "second@example.com"})
+    assert api.delete(f"/user/identities/{own.id}", bearer=signed_in.access_token).status_code == 200
+
+
 def test_new_sign_in_method_needs_the_recent_session_that_it_would_replace(
     api: Api,
     auth_config: ChangeConfig,
@@ -264,6 +286,16 @@ def test_user_without_contact_adds_the_first_one_after_a_sign_in(
     both = {**contact, "password": NEW_PASSWORD}
     assert api.put("/user", both, bearer=recent).json()["error_code"] == "reauthentication_needed"
     assert api.put("/user", contact, bearer=recent).status_code == 200
+
+
+def test_user_without_contact_adds_a_sign_in_method_only_after_a_sign_in(api: Api, auth_config: ChangeConfig) -> None:
+    """A sign-in with the new method would add a contact."""
+    auth_config(passwords=PROOFS["nonce"])
+    old, recent = (without_contact(api, age=timedelta(minutes=age)) for age in (11, 9))
+    query = "provider=github&skip_http_redirect=true"
+    responses = [api.get(f"/user/identities/authorize?{query}", bearer=token) for token in (old, recent)]
+    assert [response.status_code for response in responses] == [400, 200]
+    assert passkey_requests.begin(api, old).json()["error_code"] == "reauthentication_needed"
 
 
 def test_interval_exempts_younger_sessions_only(api: Api, auth_config: ChangeConfig) -> None:

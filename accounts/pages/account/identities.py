@@ -124,6 +124,9 @@ class IdentityRemovalPage(QuestionPage):
         except errors.AddressChangeNeedsProof as error:
             problem = _("Change your email address first: the present one belongs to this account.")
             return self.show(form, status=error.status, problem=problem)
+        except errors.LastContactNeedsProof as error:
+            problem = _("Add another email address or phone number first: your account has no other one.")
+            return self.show(form, status=error.status, problem=problem)
         return self.done(gettext("Unlinked: %(name)s") % {"name": label})
 
 
