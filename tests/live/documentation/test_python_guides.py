@@ -162,6 +162,7 @@ def test_fastapi_refuses_listed_tokens(api: Any, session: dict[str, Any], instal
         "no issuer": sign(installation, claims_of(session, iss=None)),
         "other audience": sign(installation, claims | {"aud": "other"}),
         "service token": sign(installation, {"role": "service_role", "exp": claims["exp"], "iss": claims["iss"]}),
+        "other application": sign(installation, claims | {"client_id": str(uuid4())}),
         "unknown key ID": sign(installation, claims, kid="unknown"),
         "other key": jwt.encode(claims, other_key, algorithm="RS256", headers={"kid": kid}),  # type: ignore[arg-type]  # a private key
         "public key as secret": hs256(claims, pem, kid=kid),
@@ -372,6 +373,7 @@ def test_policies_show_users_their_rows(database: psycopg.Connection, load: Call
     assert run(ada, "INSERT INTO notes (content, is_public) VALUES ('public', true) RETURNING content") == ["public"]
     assert run(ada, "SELECT content FROM notes ORDER BY id") == ["private", "public"]
     assert run(eve, "SELECT content FROM notes") == run(None, "SELECT content FROM notes") == ["public"]
+    assert run(ada | {"client_id": str(uuid4())}, "SELECT content FROM notes") == []
     assert run(eve, "UPDATE notes SET content = 'changed' RETURNING id") == []
     assert fails(ada, f"UPDATE notes SET owner = '{eve['sub']}'")
     assert fails(eve, f"INSERT INTO notes (owner, content) VALUES ('{ada['sub']}', 'forged')")
