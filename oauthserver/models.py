@@ -283,7 +283,7 @@ class DeviceAuthorization(models.Model):
 
 
 class OAuthConsent(models.Model):
-    """The consent of a user to scopes of a client; a new consent replaces the former one."""
+    """The consent of a user to scopes and APIs of a client; a new consent replaces the former one."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     user = models.ForeignKey(
@@ -298,6 +298,8 @@ class OAuthConsent(models.Model):
     )
     scopes = models.TextField()
     """Separated by spaces."""
+    resource = models.TextField(null=True)
+    """The APIs (RFC 8707) that the client may use for the user, separated by spaces."""
     granted_at = models.DateTimeField(db_default=Now())
     revoked_at = models.DateTimeField(null=True)
 

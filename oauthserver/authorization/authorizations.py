@@ -21,7 +21,7 @@ from authsvc.db.sql import fetch_rows, namespaced
 from authsvc.errors import ValidationFailed
 from authsvc.events import EventType
 from authsvc.security import crypto
-from oauthserver import scopes
+from oauthserver import resources, scopes
 from oauthserver.authorization import responses
 from oauthserver.authorization.sign_in_requirements import NONE, SignInRequirements, sign_in_time
 from oauthserver.clients.client_summary import ClientSummary
@@ -46,6 +46,7 @@ class AuthorizationDetails:
     redirect_uri: str
     client: ClientSummary
     scope: str
+    resource: str | None
     prompt: str | None
     login_hint: str | None = field(repr=False)
     required_action: str
@@ -77,6 +78,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
         redirect_uri=request.redirect_uri,
         client=ClientSummary.of(request.client),
         scope=request.scope,
+        resource=request.resource,
         prompt=request.prompt,
         login_hint=request.login_hint,
         required_action=required_action,
@@ -183,8 +185,10 @@ def _has_consented(request: OAuthAuthorization, signed_in: SignedInUser) -> bool
     consents = OAuthConsent.objects.select_for_update().filter(
         user_id=signed_in.user.id, client_id=request.client_id, revoked_at__isnull=True
     )
-    granted = consents.values_list("scopes", flat=True).first()
-    return granted is not None and scopes.covers(granted, request.scope)
+    granted = consents.values_list("scopes", "resource").first()
+    if granted is None:
+        return False
+    return scopes.covers(granted[0], request.scope) and resources.covers(granted[1], request.resource or "")
 
 
 def _approve(request: OAuthAuthorization, signed_in: SignedInUser, *, stores_consent: bool, at: datetime) -> str:
@@ -201,6 +205,7 @@ def _approve(request: OAuthAuthorization, signed_in: SignedInUser, *, stores_con
         "consent_id": uuid4(),
         "client_id": request.client_id,
         "scopes": scopes.normalize(request.scope),
+        "resource": request.resource,
     }
     fetch_rows(_approve_sql(stores_consent), values)
     return responses.code_url(request.redirect_uri, code=code, state=request.state)
@@ -263,10 +268,11 @@ def _approve_sql(stores_consent: bool) -> str:
 
 @cache
 def store_consent_sql() -> str:
-    """Store the consent of a user to the scopes of a client; it replaces the former one."""
+    """Store the consent of a user to the scopes and resources of a client; it replaces the former one."""
     return f"""
-        INSERT INTO {namespaced("oauth_consents")} (id, user_id, client_id, scopes, granted_at)
-        VALUES (%(consent_id)s, %(user_id)s, %(client_id)s, %(scopes)s, %(at)s)
+        INSERT INTO {namespaced("oauth_consents")} (id, user_id, client_id, scopes, resource, granted_at)
+        VALUES (%(consent_id)s, %(user_id)s, %(client_id)s, %(scopes)s, %(resource)s, %(at)s)
         ON CONFLICT (user_id, client_id)
-        DO UPDATE SET scopes = EXCLUDED.scopes, granted_at = EXCLUDED.granted_at, revoked_at = NULL
+        DO UPDATE SET scopes = EXCLUDED.scopes, resource = EXCLUDED.resource, granted_at = EXCLUDED.granted_at,
+            revoked_at = NULL
     """  # noqa: S608  (own table names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
+from oauthserver import resources
 from oauthserver.authorization.authorizations import AuthorizationDetails
 from oauthserver.clients.client_summary import ClientSummary
 from tokens.sessions.users import TokenUser
@@ -35,6 +36,8 @@ class Authorization(TypedDict):
     user: AuthorizingUser
     scope: str
     """As requested; scopes are separated by spaces."""
+    resource: NotRequired[list[str]]
+    """The APIs that the client requests to use for the user (RFC 8707)."""
     prompt: NotRequired[str]
     """`login`, `consent`, `select_account`: the steps that the client requires (OpenID Connect Core §3.1.2.1)."""
     login_hint: NotRequired[str]
@@ -63,5 +66,6 @@ def details_json(details: AuthorizationDetails, *, user: TokenUser) -> dict[str,
         "client": client_json(details.client),
         "user": {"id": str(user.id), **({"email": user.email} if user.email else {})},
         "scope": details.scope,
+        **({"resource": resources.parse(details.resource)} if details.resource else {}),
         **optional,
     }

@@ -110,6 +110,7 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
             "user_id": signed_in.user.id,
             "client_id": request.client_id,
             "scopes": scopes.normalize(request.scope),
+            "resource": request.resource,
             "at": at,
         }
         fetch_rows(authorizations.store_consent_sql(), consent)

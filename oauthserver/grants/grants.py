@@ -23,10 +23,11 @@ from tokens.sessions.users import SignedInUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """Access that a user has granted to a client; scopes are separated by spaces."""
+    """Access that a user has granted to a client; scopes and resources are separated by spaces."""
 
     client: ClientSummary
     scopes: str
+    resource: str | None
     granted_at: datetime
 
 
@@ -36,7 +37,12 @@ def list_grants(signed_in: SignedInUser) -> list[Grant]:
         user_id=signed_in.user.id, revoked_at__isnull=True, client__deleted_at__isnull=True
     )
     return [
-        Grant(client=ClientSummary.of(consent.client), scopes=consent.scopes, granted_at=consent.granted_at)
+        Grant(
+            client=ClientSummary.of(consent.client),
+            scopes=consent.scopes,
+            resource=consent.resource,
+            granted_at=consent.granted_at,
+        )
         for consent in active.select_related("client").order_by("-granted_at", "-id")
     ]
 

@@ -55,6 +55,6 @@ def _shown(grant: Grant) -> dict[str, Any]:
     return {
         "client": ShownClient(grant.client),
         "name_id": f"application-{grant.client.id}",
-        "scopes": client_display.describe_scopes(grant.scopes),
+        "scopes": client_display.describe_access(grant.scopes, grant.resource),
         "granted_at": grant.granted_at,
     }

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from authsvc import conf
-from oauthserver import scopes
+from oauthserver import resources, scopes
 from oauthserver.clients.client_summary import ClientSummary
 
 _MAX_NAME_LENGTH = 60
@@ -103,12 +103,21 @@ def is_on_this_device(uri: str) -> bool:
     return url is not None and (url.protocol not in _WEB_PROTOCOLS or url.hostname in _LOOPBACK_HOSTS)
 
 
-def describe_scopes(scope: str) -> list[Promise | str]:
-    """The permissions that scopes give to a client, in the words of users."""
-    described = [_SCOPES.get(name, name) for name in scopes.parse(scope)]
+def describe_access(scope: str, resource: str | None) -> list[Promise | str]:
+    """The permissions that scopes and resources give to a client, in the words of users."""
+    apis = [gettext("Use %(api)s on your behalf") % {"api": _name_of_api(uri)} for uri in resources.parse(resource)]
+    described = [*(_SCOPES.get(name, name) for name in scopes.parse(scope)), *apis]
     if not conf.current().oauth_server.restrict_client_tokens:
         described.append(_ACTS_FOR_USER)
     return described
+
+
+def _name_of_api(resource: str) -> str:
+    """The host of an API, with its path, because a host can serve several ones; of another URI its beginning."""
+    url = _parse(resource)
+    if url is None or url.protocol not in _WEB_PROTOCOLS:
+        return clean_name(resource)
+    return url.host + clean_name(url.pathname.rstrip("/"))
 
 
 def _parse(uri: str) -> ada_url.URL | None:

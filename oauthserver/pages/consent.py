@@ -84,7 +84,7 @@ class ConsentPage(OAuthPage):
             return self.lead_to(details.required_action, client=client, path=self._path, login_hint=hint)
         page = self.show(
             client=client,
-            scopes=client_display.describe_scopes(details.scope),
+            scopes=client_display.describe_access(details.scope, details.resource),
             target=client_display.target_of(details.redirect_uri),
             is_on_this_device=client_display.is_on_this_device(details.redirect_uri),
             selects_account=_SELECT_ACCOUNT in (details.prompt or "").split(),

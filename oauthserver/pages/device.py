@@ -75,7 +75,7 @@ class DevicePage(OAuthPage):
             template="pages/device_request.html",
             title=_("Connect this device?"),
             client=client,
-            scopes=client_display.describe_scopes(request.scope),
+            scopes=client_display.describe_access(request.scope, request.resource),
             user_code=request.user_code,
             other_account=self.sign_in_url(_path(request.user_code), again=True),
         )

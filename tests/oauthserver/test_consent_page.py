@@ -104,6 +104,21 @@ def test_user_signs_in_and_allows_the_access(api: Api) -> None:
     assert browser.get(page).status_code == 400
 
 
+def test_apis_that_the_client_requests_are_shown(api: Api) -> None:
+    browser, application = sign_in_new_user(), register(api)
+    resource = ["https://FILES.example.com/v1/", "https://münchen.example", f"urn:{'x' * 80}"]
+    page = page_of(api, application, resource=resource)
+    shown = ["files.example.com/v1", "xn--mnchen-3ya.example", f"urn:{'x' * 55}…"]
+
+    consent = browser.text(page)
+    location_of(browser.submit(page, action="approve"))
+
+    applications = browser.text("/account/applications")
+    for name in shown:
+        assert f"Use {name} on your behalf" in consent
+        assert f"Use {name} on your behalf" in applications
+
+
 def test_user_denies_the_access(api: Api) -> None:
     browser, page = sign_in_new_user(), page_of(api, register(api))
     assert query_of(location_of(browser.submit(page, action="deny")))["error"] == "access_denied"

@@ -12,7 +12,17 @@ from oauthserver.models import DeviceAuthorization
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session
 from tests.oauthserver import client_application
-from tests.oauthserver.client_application import ISSUER, approve, exchange, query_of, refresh, register, request_token
+from tests.oauthserver.client_application import (
+    ISSUER,
+    approve,
+    exchange,
+    query_of,
+    refresh,
+    register,
+    request_token,
+    show,
+)  # fmt: skip
+from tests.oauthserver.client_application import start as start_authorization
 from tests.oauthserver.test_device import approve as approve_device
 from tests.oauthserver.test_device import poll, start
 from tests.tokens.token_requests import read_claims
@@ -65,6 +75,25 @@ def test_a_session_without_resources_gets_none_later(api: Api) -> None:
     tokens = exchange(client, approve(api, client, make_session())).json()
     assert read_claims(tokens["access_token"])["aud"] == "authenticated"
     assert error_of(refresh(client, tokens["refresh_token"], resource=API)) == "invalid_target"
+
+
+@pytest.mark.parametrize("is_device", [False, True])
+def test_a_former_consent_covers_its_resources_only(is_device: bool, api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
+    client = register(api, grant_types=["authorization_code", "refresh_token", DEVICE_CODE])
+    session = make_session()
+    if is_device:
+        approve_device(start(client, scope="openid email", resource=API), session)
+    else:
+        approve(api, client, session, resource=API)
+
+    for covered in (API, None):
+        shown = show(api, start_authorization(api, client, resource=covered), session).json()
+        assert "redirect_url" in shown
+    shown = show(api, start_authorization(api, client, resource=[API, FILES]), session).json()
+    assert shown["resource"] == [API, FILES]
+    silent = show(api, start_authorization(api, client, resource=FILES, prompt="none"), session).json()
+    assert query_of(silent["redirect_url"])["error"] == "consent_required"
 
 
 def test_each_resource_is_validated(api: Api) -> None:
