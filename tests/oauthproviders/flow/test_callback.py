@@ -491,6 +491,18 @@ def test_client_authentication_falls_back_to_the_body_and_stays_there(github: Gi
     assert "client_secret" in requests[-1].form
 
 
+def test_client_authentication_changes_when_the_provider_refuses_the_former_style(
+    github: GitHub, browser: Browser
+) -> None:
+    browser.sign_in()
+    github.server.respond(Response(status=401), Response(status=401), in_json({"access_token": "x"}), path=TOKEN_PATH)
+
+    assert redirect_fragment(browser.sign_in())["error"] == "server_error"
+
+    assert redirect_fragment(browser.sign_in())["provider_token"] == "x"
+    assert "client_secret" in [request for request in github.server.received if request.path == TOKEN_PATH][-1].form
+
+
 def test_the_cache_of_client_authentication_styles_is_bounded(github: GitHub, browser: Browser) -> None:
     backends.sends_credentials_in_body.update(
         {(f"https://{number}.example/token", "cid"): True for number in range(1000)}
