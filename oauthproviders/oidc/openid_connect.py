@@ -30,6 +30,9 @@ Document = TypeVar("Document")
 _MAX_DOCUMENT_BYTES = 1_048_576
 _NOT_BEFORE_LEEWAY = 300  # seconds
 
+# Values of the claim `typ` in tokens of Keycloak that are no ID tokens.
+_OTHER_TYPES = frozenset({"Bearer", "Refresh", "Offline", "Logout"})
+
 # One issuer with two names: documents and tokens of one may contain the other.
 _SAME_ISSUER = frozenset({"https://appleid.apple.com", "https://account.apple.com"})
 _ALTERNATIVE_NAMES = {"https://accounts.google.com": "accounts.google.com"}
@@ -159,6 +162,9 @@ def verify(
         raise InvalidProviderResponse("the ID token is signed by an algorithm that its issuer does not use")
     payload = _verified_payload(id_token, header, discovery, location)
     token_claims, typed = _parse_claims(payload)
+    # The issuer signs access tokens (RFC 9068 §5) and logout tokens with the same keys. They are known to others.
+    if str(header.get("typ")).lower().endswith("+jwt") or str(token_claims.get("typ")) in _OTHER_TYPES:
+        raise InvalidProviderResponse("the token is no ID token")
     if typed.iss not in (location.name, _ALTERNATIVE_NAMES.get(location.name)):
         raise InvalidProviderResponse("the ID token is of another issuer")
     now = timezone.now().timestamp()

@@ -223,9 +223,17 @@ def test_a_critical_extension_is_an_error(issuer: Issuer) -> None:
     assert "no signed token" in get_error(token, issuer)
 
 
+@pytest.mark.parametrize("typ", ["at+jwt", "application/at+jwt", "Logout+JWT"])
+def test_a_token_of_another_type_is_an_error(typ: str, issuer: Issuer) -> None:
+    claims = changed_claims(issuer, {})
+    assert "no ID token" in get_error(RSA.sign(claims, typ=typ), issuer)
+    assert verify(RSA.sign(claims, typ="JWT"), issuer)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({"typ": "Bearer"}, "no ID token"),
         ({"iss": "https://id.example.com"}, "another issuer"),
         ({"iss": None}, "not of the form"),
         ({"iss": 7}, "not of the form"),
