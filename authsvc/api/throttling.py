@@ -64,6 +64,7 @@ class Bucket(StrEnum):
     AUTHORIZE = "Authorize"
     CALLBACK = "Callback"
     WEB3 = "Web3"
+    OAUTH_AUTHORIZE = "OAuthAuthorize"
     OAUTH_CLIENT_REGISTER = "OAuthClientRegister"
     DEVICE_AUTHORIZATION = "DeviceAuthorization"
     DEVICE_CODE = "DeviceCode"
@@ -91,6 +92,7 @@ _FIELDS = {
     Bucket.TOKEN: "token_refresh",
     Bucket.AUTHORIZE: "token_refresh",
     Bucket.CALLBACK: "token_refresh",
+    Bucket.OAUTH_AUTHORIZE: "token_refresh",
     Bucket.PASSKEY_AUTHENTICATION: "passkey",
     Bucket.WEB3: "web3",
     Bucket.VERIFY: "verify",

@@ -15,12 +15,13 @@ from rest_framework.views import APIView
 
 from accounts.pages import browser_session
 from accounts.pages.page import HostedPage
-from authsvc.api import exception_handler, pages, parsing
+from authsvc.api import exception_handler, pages, parsing, throttling
 from authsvc.api.openapi.document import Parameter, ResponseDoc, document
 from authsvc.api.parsing import Body
 from authsvc.api.renderers import Found
+from authsvc.api.throttling import Bucket
 from authsvc.api.views import ServiceRequest
-from authsvc.errors import ApiError, BadJson, UnexpectedFailure, ValidationFailed
+from authsvc.errors import ApiError, BadJson, RequestRateExceeded, UnexpectedFailure, ValidationFailed
 from oauthserver import errors, resources
 from oauthserver.authorization import authorization_requests, authorizations, pushed_requests, schemas
 from oauthserver.authorization.authorization_requests import Parameters, RequestRefused
@@ -119,6 +120,8 @@ class _RefusalPage(HostedPage):
 
 
 class AuthorizeView(OAuthEndpoint):
+    throttle_scope = Bucket.OAUTH_AUTHORIZE
+
     @document(
         query=(
             Parameter("client_id", "The id of the client.", required=True),
@@ -206,7 +209,7 @@ class PushedRequestView(AuthenticatedClientEndpoint):
     @document(
         form=PushedRequestForm,
         responses={201: PushedRequest},
-        errors=(ValidationFailed, errors.PushedRequestRefused),
+        errors=(ValidationFailed, errors.PushedRequestRefused, RequestRateExceeded),
     )
     def post(self, request: ServiceRequest) -> HttpResponse:
         """Push an authorization request, which `/oauth/authorize` then starts by its `request_uri`.
@@ -215,6 +218,8 @@ class PushedRequestView(AuthenticatedClientEndpoint):
         """
         at = timezone.now()
         client, parameters = client_authentication.authenticate(request.http, PushedRequestForm, at=at).require()
+        if client.is_public:  # a confidential client pushes the requests of all its users from one address
+            throttling.check(Bucket.OAUTH_AUTHORIZE, request.http)
         request_uri = pushed_requests.push(parameters, client=client, at=at)
         content = {"request_uri": request_uri, "expires_in": int(pushed_requests.LIFETIME.total_seconds())}
         return Response(content, status=201)

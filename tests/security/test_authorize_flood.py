@@ -13,9 +13,12 @@ from accounts.models import CeremonyType, FactorChallenge, PasskeyChallenge
 from authsvc import tasks
 from authsvc.jobs.cleanup import MANDATORY_BATCH_SIZE
 from oauthproviders.models import ClientState
+from oauthserver.models import OAuthAuthorization
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.oauthproviders.browser import provider_settings
+from tests.oauthserver import client_application
+from tests.oauthserver.test_pushed_requests import push
 from tokens.models import FlowState
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +61,21 @@ def test_a_flood_of_callbacks_is_refused(api: Api) -> None:
 
     assert "over_request_rate_limit" not in "".join(locations[:BURST])
     assert "error_code=over_request_rate_limit" in locations[BURST]
+
+
+@pytest.mark.usefixtures("slow_refill")
+def test_a_flood_of_authorization_requests_is_refused(api: Api, auth_config: ChangeConfig) -> None:
+    auth_config(oauth_server={"enabled": True, "authorization_path": "/oauth/consent"})
+    public = client_application.register(api)
+    confidential = client_application.register(api, token_endpoint_auth_method="client_secret_post")
+
+    pushed = [push(public, scope="email").status_code for _ in range(BURST - 1)]
+    authorized = [client_application.authorize(api, public, scope="email").status_code for _ in range(2)]
+
+    assert (pushed, authorized) == ([201] * (BURST - 1), [302, 429])
+    # A confidential client pushes the requests of all its users from one address.
+    assert [push(client, scope="email").status_code for client in (public, confidential)] == [429, 201]
+    assert OAuthAuthorization.objects.count() == BURST + 1
 
 
 @pytest.mark.parametrize("parameter", ["scopes", "anything", "redirect_to", "invite_token"])

@@ -292,7 +292,7 @@ class Limits:
         type=NUMBER,
         default=150,
         help="Requests of a client for tokens per five minutes, after a burst of 30; the same for its sign-ins started"
-        " at providers, and for callbacks.",
+        " at providers, for callbacks, and for authorization requests of applications.",
     )
     otp: float = setting(
         "AUTH_RATE_LIMIT_OTP",
