@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypedDict
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from rest_framework.exceptions import Throttled
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -162,10 +163,11 @@ class AuthorizeView(OAuthEndpoint):
     def handle_exception(self, exc: Exception) -> Any:
         """Errors that must not redirect: a page for browsers, if there are hosted pages, and JSON for programs."""
         request = self.request.http
-        is_shown = isinstance(exc, ApiError) and exc.status < _SERVER_ERRORS
+        error = exception_handler.to_api_error(exc) if isinstance(exc, Throttled) else exc
+        is_shown = isinstance(error, ApiError) and error.status < _SERVER_ERRORS
         is_browser = pages.prefers_html(request, methods=("GET", "POST"))
         if is_shown and is_browser and authorization_requests.has_hosted_consent_page():
-            return _RefusalPage.as_view(error=exc)(request)
+            return _RefusalPage.as_view(error=error)(request)
         return super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:

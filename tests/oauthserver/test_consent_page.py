@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import User
+from authsvc.api.throttling import BURST
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.models import OAuthAuthorization, OAuthConsent
 from oauthserver.pages import client_display
@@ -356,6 +357,16 @@ def test_browsers_get_a_page_for_errors_that_do_not_redirect(api: Api) -> None:
         assert (posted.status_code, text in posted.content.decode()) == (400, True)
         # Browsers send no cookie with it (SameSite=Lax). A new one would replace that of a user who is signed in.
         assert not posted.cookies
+
+
+@pytest.mark.usefixtures("slow_refill")
+def test_browsers_get_a_page_after_too_many_requests(api: Api) -> None:
+    application, browser, headers = register(api), PageBrowser(), {"Accept": "text/html"}
+    for _ in range(BURST):
+        assert authorize_in(browser, application, headers=headers).status_code == 302
+    response = authorize_in(browser, application, headers=headers)
+    assert (response.status_code, "Retry-After" in response.headers) == (429, True)
+    assert "too many attempts" in response.content.decode()
 
 
 def test_the_page_of_an_invalid_request_blames_the_application(api: Api) -> None:
