@@ -153,6 +153,10 @@ FAILURES: list[tuple[Response, type[CatalogError]]] = [
     (redirect("http://other.example/x"), UnexpectedRedirectError),
     (Response(body=b"[]", headers={"Content-Type": "application/json"}), InvalidResponseError),
     (in_json({"metadata": {"x": "y" * 10_000}}), InvalidResponseError),
+    (
+        Response(headers={"Content-Encoding": "gzip, gzip"}, body=gzip.compress(gzip.compress(in_json(TABLE).body))),
+        InvalidResponseError,
+    ),
 ]
 
 
@@ -299,6 +303,21 @@ def test_the_cancellation_of_one_task_does_not_end_the_configuration_request_of_
     assert run(peer, use, config_mode="auto") == METADATA
 
 
+def test_a_request_that_ends_after_closing_leaves_no_open_connection(peer: HttpPeer) -> None:
+    peer.respond(Response(delay=0.3, headers={"Content-Type": "application/json"}, body=b"{}"))
+
+    async def use(catalog: AsyncRestCatalog) -> None:
+        task = asyncio.create_task(catalog.list_namespaces())
+        await asyncio.to_thread(peer.wait_for_requests, 1)
+        await catalog.aclose()
+        await task
+        # An open connection would be reported as a ResourceWarning.
+        del task
+        gc.collect()
+
+    run(peer, use)
+
+
 def test_closing_ends_delays(peer: HttpPeer) -> None:
     peer.respond(Response(status=503))
 
@@ -353,10 +372,13 @@ def test_proxies_and_certificates(peer: HttpPeer, tmp_path: Path, monkeypatch: p
             await catalog.list_namespaces()
 
     asyncio.run(listed("http://catalog.example", proxies={"http": peer.url}))
-    monkeypatch.setenv("http_proxy", peer.url)
+    monkeypatch.setenv("http_proxy", peer.url.removeprefix("http://"))
     asyncio.run(listed("http://other.example"))
+    # A network without a proxy, as requests understands it.
+    monkeypatch.setenv("no_proxy", "127.0.0.0/8")
+    asyncio.run(listed(peer.url))
     assert [each.target for each in peer.received] == [
-        *("http://catalog.example/v1/namespaces", "http://other.example/v1/namespaces")
+        *("http://catalog.example/v1/namespaces", "http://other.example/v1/namespaces", "/v1/namespaces")
     ]
     authority = certificates.write(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -367,6 +389,13 @@ def test_proxies_and_certificates(peer: HttpPeer, tmp_path: Path, monkeypatch: p
         asyncio.run(listed(secure.url, verify=False))
         with pytest.raises(TlsError):
             asyncio.run(listed(secure.url))
+
+
+def test_a_field_of_a_manager_replaces_that_of_the_options_in_any_spelling(peer: HttpPeer) -> None:
+    peer.respond(in_json({}))
+    auth = {"type": "header", "name": "X-Key", "value": "mine"}
+    run(peer, lambda catalog: catalog.list_namespaces(), auth=auth, headers={"x-key": "other"})
+    assert peer.received[0].headers.get_all("X-Key") == ["mine"]
 
 
 def test_a_session_is_not_accepted() -> None:

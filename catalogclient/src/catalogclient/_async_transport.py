@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import os
 import ssl
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,9 +15,10 @@ from urllib.parse import urlsplit
 import certifi
 import httpx
 
-from catalogclient import _call_scope, _http, _urls
+from catalogclient import _call_scope, _headers, _http
 from catalogclient._messages import HttpResponse, PreparedRequest
-from catalogclient._options import RestCatalogOptions, Timeout, check_file
+from catalogclient._options import RestCatalogOptions, Timeout
+from catalogclient._transport import ConnectionSettings, Environment
 from catalogclient.errors import CatalogError, ClientClosedError, InvalidArgumentError, RequestTimeoutError
 
 T = TypeVar("T")
@@ -38,7 +36,7 @@ class AsyncTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
         # Transports of one connection each, because a request to a large httpx pool checks all of its connections.
         self._idle: dict[tuple[str | None, bool], list[httpx.AsyncHTTPTransport]] = {}
-        self._proxies: dict[tuple[str, str, int], str | None] = {}
+        self._environment = Environment(options)
         self._tls: ssl.SSLContext | None = None
 
     async def exchange(self, request: PreparedRequest, limits: Timeout, deadline: float | None) -> HttpResponse:
@@ -84,13 +82,15 @@ class AsyncTransport:
         if loop is not self._loop:
             # Connections belong to the event loop that opened them.
             self._loop, self._idle = loop, {}
-        proxy = self._proxy(request.url)
-        idle = self._idle.setdefault((proxy, request.url.startswith("https")), [])
-        transport = idle.pop() if idle else self._transport(request.url, proxy)
+        settings = self._environment.settings(request.url)
+        key = settings.proxy, request.url.startswith("https")
+        idle = self._idle.setdefault(key, [])
+        transport = idle.pop() if idle else self._transport(request.url, settings)
         try:
-            return await self._send(transport, request, limits, extensions, proxy)
+            return await self._send(transport, request, limits, extensions, settings.proxy)
         finally:
-            if loop is self._loop and len(idle) < self._options.pool_maxsize:
+            # `close` and another event loop replace the list.
+            if self._idle.get(key) is idle and len(idle) < self._options.pool_maxsize:
                 idle.append(transport)
             else:
                 await transport.aclose()
@@ -108,7 +108,8 @@ class AsyncTransport:
         # A proxy for http requires the absolute form (RFC 9112 §3.2.2).
         target = request.url if proxy is not None and parts.scheme == "http" else path
         timeout = {"connect": limits.connect, "read": limits.read, "write": limits.read, "pool": None}
-        headers = dict(request.headers)
+        # A manager may have set a field in another spelling. The last one counts, as with `requests`.
+        headers = _headers.merge(request.headers)
         if request.body is None and request.method in ("POST", "PUT", "PATCH"):
             headers["Content-Length"] = "0"
         response = await transport.handle_async_request(
@@ -124,48 +125,36 @@ class AsyncTransport:
         try:
             status = response.status_code
             _http.check_redirect(status, response.headers.get("Location"))
-            body = io.BytesIO()
-            async for chunk in response.aiter_bytes():
-                if not _http.append(body, chunk, status=status, limit=self._options.max_response_bytes):
+            body = _http.Body(
+                status=status,
+                encoding=response.headers.get("Content-Encoding"),
+                limit=self._options.max_response_bytes,
+            )
+            async for chunk in response.aiter_raw():
+                if not body.append(chunk):
                     break
-            return HttpResponse(status, response.headers, body)
+            return HttpResponse(status, response.headers, body.finish())
         finally:
             await response.aclose()
 
-    def _transport(self, url: str, proxy: str | None) -> httpx.AsyncHTTPTransport:
-        needs_tls = url.startswith("https") or (proxy or "").startswith("https")
+    def _transport(self, url: str, settings: ConnectionSettings) -> httpx.AsyncHTTPTransport:
+        needs_tls = url.startswith("https") or (settings.proxy or "").startswith("https")
         return httpx.AsyncHTTPTransport(
-            verify=self._tls_context() if needs_tls else _NO_TLS,
+            verify=self._tls_context(settings) if needs_tls else _NO_TLS,
             trust_env=False,
-            proxy=proxy,
+            proxy=settings.proxy,
             limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
         )
 
-    def _proxy(self, url: str) -> str | None:
-        """Return the proxy for a URL: of the options, else of the environment. The lookup is cached per origin."""
-        origin = _urls.origin(url)
-        if origin not in self._proxies:
-            scheme, host, _ = origin
-            proxies = dict(self._options.proxies or {})
-            if not proxies and self._options.trust_env and not urllib.request.proxy_bypass(host):
-                proxies = urllib.request.getproxies_environment()
-            keys = (f"{scheme}://{host}", scheme, f"all://{host}", "all")
-            self._proxies[origin] = next((proxies[key] for key in keys if proxies.get(key)), None)
-        return self._proxies[origin]
-
-    def _tls_context(self) -> ssl.SSLContext:
+    def _tls_context(self, settings: ConnectionSettings) -> ssl.SSLContext:
         if self._tls is None:
-            bundle = self._options.verify
-            if bundle is True and self._options.trust_env:
-                bundle = os.getenv("REQUESTS_CA_BUNDLE") or os.getenv("CURL_CA_BUNDLE") or True  # noqa: TID251  (as requests does)
-            path = certifi.where() if isinstance(bundle, bool) else bundle
-            check_file(path, "the CA bundle")
+            path = certifi.where() if isinstance(settings.verify, bool) else settings.verify
             is_folder = Path(path).is_dir()
             context = ssl.create_default_context(cafile=None if is_folder else path, capath=path if is_folder else None)
-            if bundle is False:
+            if settings.verify is False:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
-            cert = self._options.cert
+            cert = settings.cert
             if cert is not None:
                 context.load_cert_chain(*((cert,) if isinstance(cert, str) else cert))
             self._tls = context

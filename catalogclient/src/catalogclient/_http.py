@@ -6,7 +6,9 @@ import io
 import socket
 import ssl
 import time
+import zlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from catalogclient import _redact
 from catalogclient.errors import (
@@ -19,6 +21,10 @@ from catalogclient.errors import (
 )
 
 _MAX_ERROR_BYTES = 1_048_576
+_PIECE = 262_144
+"""Bytes that one step of decompression returns at most. A chunk of a hostile response may become 1000 times longer."""
+_GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_GZIP_START = b"\x1f"
 
 
 def check_redirect(status: int, location: str | None) -> None:
@@ -28,18 +34,82 @@ def check_redirect(status: int, location: str | None) -> None:
         raise UnexpectedRedirectError("the server sent a redirect", status=status, location=target)
 
 
-def append(body: io.BytesIO, chunk: bytes, *, status: int, limit: int | None) -> bool:
-    """Add a chunk to the body. Returns False if the rest of an error response is ignored.
+class Body:
+    """Collects the body of a response. Decompresses it in small steps, so that it cannot exceed the size limit.
 
-    Raises InvalidResponseError if the body exceeds `limit`.
+    The HTTP libraries decompress whole chunks, some of them several times (`Content-Encoding: gzip, gzip`).
     """
-    body.write(chunk)
-    if status >= 400 and body.tell() > _MAX_ERROR_BYTES:
-        body.truncate(_MAX_ERROR_BYTES)
-        return False
-    if limit is not None and body.tell() > limit:
-        raise InvalidResponseError(f"the response is longer than {limit} bytes", status=status)
-    return True
+
+    def __init__(self, *, status: int, encoding: str | None, limit: int | None) -> None:
+        self._status = status
+        self._encoding = (encoding or "").strip().lower()
+        self._limit = limit
+        self._decoder: Any = None
+        self._content = io.BytesIO()
+
+    def append(self, chunk: bytes) -> bool:
+        """Add a chunk. Returns False if the rest of an error response is ignored.
+
+        Raises InvalidResponseError if the body exceeds the limit or has an unknown encoding, and NetworkError if it
+        is damaged.
+        """
+        try:
+            return all(self._write(piece) for piece in self._decode(chunk))
+        except (zlib.error, InvalidResponseError) as error:
+            if self._status >= 400:
+                return False
+            if isinstance(error, InvalidResponseError):
+                raise
+            raise _damaged() from error
+
+    def finish(self) -> io.BytesIO:
+        """Return the whole body. Raises NetworkError if its compressed form is incomplete."""
+        if self._decoder is not None and not self._decoder.eof and self._status < 400:
+            raise _damaged()
+        return self._content
+
+    def _decode(self, chunk: bytes) -> Iterator[bytes]:
+        if self._encoding in ("", "identity"):
+            yield chunk
+            return
+        data = chunk
+        while data:
+            if self._decoder is None:
+                self._decoder = zlib.decompressobj(self._window(data))
+            elif self._decoder.eof:
+                # Another member of a gzip file (RFC 1952 §2.2). Anything else is padding.
+                if not data.startswith(_GZIP_START):
+                    return
+                self._decoder = zlib.decompressobj(_GZIP)
+            piece = self._decoder.decompress(data, _PIECE)
+            yield piece
+            while len(piece) == _PIECE and not self._decoder.eof:
+                piece = self._decoder.decompress(self._decoder.unconsumed_tail, _PIECE)
+                yield piece
+            data = self._decoder.unused_data
+
+    def _window(self, data: bytes) -> int:
+        if self._encoding in ("gzip", "x-gzip"):
+            return _GZIP
+        if self._encoding == "deflate":
+            # RFC 9110 §8.4.1.2: some servers send the deflate stream without the zlib header.
+            return _ZLIB if data[0] & 0x0F == zlib.DEFLATED else _RAW
+        raise InvalidResponseError("the response has an unknown content encoding", status=self._status)
+
+    def _write(self, piece: bytes) -> bool:
+        self._content.write(piece)
+        if self._status >= 400 and self._content.tell() > _MAX_ERROR_BYTES:
+            self._content.truncate(_MAX_ERROR_BYTES)
+            return False
+        if self._limit is not None and self._content.tell() > self._limit:
+            raise InvalidResponseError(f"the response is longer than {self._limit} bytes", status=self._status)
+        return True
+
+
+def _damaged() -> NetworkError:
+    error = NetworkError("Network request failed: the compressed response is damaged or incomplete")
+    error.sent = True
+    return error
 
 
 def network_error(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import os
 import ssl
+from dataclasses import dataclass
 from typing import Any
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
+from requests.utils import select_proxy
 
 from catalogclient import _connections, _http, _redact, _urls
 from catalogclient._messages import HttpResponse, PreparedRequest
@@ -34,6 +35,7 @@ class Transport:
 
     def __init__(self, options: RestCatalogOptions) -> None:
         self._options = options
+        self._environment = Environment(options)
         self._open()
 
     def exchange(self, request: PreparedRequest, *, timeout: Timeout, deadline: float | None) -> HttpResponse:
@@ -59,57 +61,87 @@ class Transport:
 
     def _open(self) -> None:
         self._process = os.getpid()
-        self._environments: dict[tuple[str, str, int], dict[str, Any]] = {}
         self._session = self._options.session or _session(self._options)
 
     def _exchange(self, request: PreparedRequest, exchange: _connections.Exchange, timeout: Timeout) -> HttpResponse:
         adapter = self._session.get_adapter(request.url)
         _connections.begin(exchange)
         exchange.sent = False if isinstance(adapter, _Adapter) else None
+        settings = self._environment.settings(request.url)
         response = adapter.send(
             _prepare(request),
             stream=True,
             # None is no limit, which the stubs of requests do not permit.
             timeout=(exchange.remaining(timeout.connect), exchange.remaining(timeout.read)),  # type: ignore[arg-type]
-            **self._environment(request.url),
+            verify=settings.verify,
+            cert=settings.cert,
+            proxies=settings.proxies,
         )
         exchange.sent = True
         try:
             status = response.status_code
             _http.check_redirect(status, response.headers.get("Location"))
-            return HttpResponse(status, response.headers, self._body(response, status))
+            body = _http.Body(
+                status=status,
+                encoding=response.headers.get("Content-Encoding"),
+                limit=self._options.max_response_bytes,
+            )
+            while chunk := response.raw.read(_CHUNK_SIZE, decode_content=False):
+                if not body.append(chunk):
+                    break
+            return HttpResponse(status, response.headers, body.finish())
         finally:
             response.close()
 
-    def _body(self, response: requests.Response, status: int) -> io.BytesIO:
-        body = io.BytesIO()
-        limit = self._options.max_response_bytes
-        while chunk := response.raw.read(_CHUNK_SIZE, decode_content=True):
-            if not _http.append(body, chunk, status=status, limit=limit):
-                break
-        return body
 
-    def _environment(self, url: str) -> dict[str, Any]:
-        """Return proxies, CA bundle and client certificate for a URL. The slow lookup is cached per origin."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """Proxies, CA bundle and client certificate for requests to one origin."""
+
+    proxies: dict[str, str]
+    """In the form of requests."""
+    proxy: str | None
+    """The one of `proxies` that is used."""
+    verify: bool | str
+    cert: str | tuple[str, str] | None
+
+
+class Environment:
+    """Reads the settings from the options and environment variables, once per origin because the look-up is slow."""
+
+    def __init__(self, options: RestCatalogOptions) -> None:
+        self._options = options
+        self._known: dict[tuple[str, str, int], ConnectionSettings] = {}
+
+    def settings(self, url: str) -> ConnectionSettings:
+        """Return the settings for a URL. Raises InvalidArgumentError if the CA bundle does not exist."""
         origin = _urls.origin(url)
-        environment = self._environments.get(origin)
-        if environment is None:
-            session = requests.Session()
-            session.trust_env = self._options.trust_env
-            environment = dict(
-                session.merge_environment_settings(
-                    _redact.url_without_secrets(url),
-                    dict(self._options.proxies or {}),
-                    None,
-                    self._options.verify,
-                    self._options.cert,
-                )
+        known = self._known.get(origin)
+        if known is None:
+            known = self._known[origin] = self._look_up(url)
+        return known
+
+    def _look_up(self, url: str) -> ConnectionSettings:
+        options = self._options
+        session = requests.Session()
+        session.trust_env = options.trust_env
+        merged: dict[str, Any] = {
+            **session.merge_environment_settings(
+                _redact.url_without_secrets(url), dict(options.proxies or {}), None, options.verify, options.cert
             )
-            environment.pop("stream", None)
-            if isinstance(environment["verify"], str):
-                check_file(environment["verify"], "the CA bundle")
-            self._environments[origin] = environment
-        return environment
+        }
+        if isinstance(merged["verify"], str):
+            check_file(merged["verify"], "the CA bundle")
+        proxies = dict(merged["proxies"])
+        proxy = select_proxy(url, proxies)
+        if proxy and "://" not in proxy:
+            proxy = f"http://{proxy}"
+        return ConnectionSettings(
+            proxies=proxies,
+            proxy=proxy or None,
+            verify=merged["verify"],
+            cert=merged["cert"],
+        )
 
 
 class _Adapter(HTTPAdapter):
