@@ -14,6 +14,7 @@ from catalogclient import (
     NoSuchTableError,
     RetryPolicy,
     changes,
+    requirements,
     updates,
 )
 from catalogclient.changes import Change, updates_for
@@ -76,6 +77,9 @@ METADATA: Any = {
     "sort-orders": [{"order-id": 0, "fields": []}],
     "default-sort-order-id": 0,
 }
+
+
+FIELD_OF_LONG = {"id": 1, "name": "id", "type": "long", "required": True}
 
 
 def after(*parts: Change) -> dict[str, Any]:
@@ -387,6 +391,27 @@ def test_a_table_in_the_new_state_is_not_committed(peer: HttpPeer, connect: Conn
     peer.respond(loaded())
     assert connect().commit("a.t", changes.widen_type("id", "int")).metadata_location == "s3://b/0.json"
     assert sent(peer) == ["GET"]
+
+
+def test_base_replaces_the_first_load(peer: HttpPeer, connect: Connect) -> None:
+    base: Any = {**METADATA, "refs": {"main": {"type": "branch", "snapshot-id": 1}}}
+    peer.respond(CONFLICT, loaded(**{"last-column-id": 40}), loaded())
+    with pytest.raises(CommitFailedError):
+        connect().commit("a.t", *DEPENDENT[0], base=base)
+    assert sent(peer) == ["POST"]
+    assert peer.received[0].json()["requirements"][1] == requirements.assert_ref_snapshot_id("main", 1)
+    # A change by name is computed again from the state after the conflict.
+    peer.respond(CONFLICT, loaded(**{"last-column-id": 40}), loaded())
+    connect().commit("a.t", changes.add_column("x", "int"), base=base)
+    assert sent(peer)[1:] == ["POST", "GET", "POST"]
+    assert peer.received[-1].json()["updates"][0]["schema"]["fields"][-1]["id"] == 41
+
+
+def test_a_change_without_effect_on_the_base_is_applied_to_the_current_state(peer: HttpPeer, connect: Connect) -> None:
+    base: Any = {**METADATA, "schemas": [{**METADATA["schemas"][1], "fields": [FIELD_OF_LONG]}]}
+    peer.respond(loaded())
+    connect().commit("a.t", changes.widen_type("id", "long"), base=base)
+    assert sent(peer) == ["GET", "POST"]
 
 
 def test_a_missing_table(peer: HttpPeer, connect: Connect) -> None:

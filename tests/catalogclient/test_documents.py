@@ -210,6 +210,12 @@ def test_metadata_helpers() -> None:
     assert snapshot_by_id(METADATA, 1) is None
     assert ref(METADATA, "v1") == {"type": "tag", "snapshot-id": 6}
     assert ref(empty, "main") is None
+    # The branch main always points to the current snapshot.
+    without_refs: TableMetadata = {**empty, "current-snapshot-id": 7}
+    assert ref(without_refs, "main") == {"type": "branch", "snapshot-id": 7}
+    assert ref(without_refs, "other") is None
+    moved = requirements.for_update(without_refs, [updates.set_snapshot_ref("main", snapshot_id=8)])
+    assert moved[1] == requirements.assert_ref_snapshot_id("main", 7)
     assert current_snapshot(empty) is None
     for nothing in (-1, None):
         assert current_snapshot_id({**empty, "current-snapshot-id": nothing}) is None

@@ -30,8 +30,16 @@ def snapshot_by_id(metadata: types.TableMetadata, snapshot_id: int) -> types.Sna
 
 
 def ref(metadata: types.TableMetadata, name: str) -> types.SnapshotReference | None:
-    """Return a branch or tag by name, or None."""
-    return (metadata.get("refs") or {}).get(name)
+    """Return a branch or tag by name, or None.
+
+    The branch `main` always points to the current snapshot, also if the metadata lists no references (Iceberg
+    specification, "Table Metadata").
+    """
+    known = (metadata.get("refs") or {}).get(name)
+    snapshot_id = current_snapshot_id(metadata)
+    if known is None and name == "main" and snapshot_id is not None:
+        return {"type": "branch", "snapshot-id": snapshot_id}
+    return known
 
 
 _guards.guard_public_functions(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from catalogclient import _guards, types
+from catalogclient import _guards, _metadata, types
 from catalogclient.errors import InvalidArgumentError
 
 
@@ -95,7 +95,7 @@ def for_update(
             match update["action"]:
                 case "set-snapshot-ref" if not replace:
                     name = update["ref-name"]
-                    ref = (metadata.get("refs") or {}).get(name)
+                    ref = _metadata.ref(metadata, name)
                     add(assert_ref_snapshot_id(name, ref["snapshot-id"] if ref else None))
                 case "add-schema":
                     add(assert_last_assigned_field_id(base["last-column-id"]))

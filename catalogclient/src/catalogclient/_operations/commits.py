@@ -54,16 +54,22 @@ class CommitOperations(TableOperations):
 
     @operation
     async def commit(
-        self, table: TableLike, *changes: Change | types.TableUpdate, **call: Unpack[CallOptions]
+        self,
+        table: TableLike,
+        *changes: Change | types.TableUpdate,
+        base: types.TableMetadata | None = None,
+        **call: Unpack[CallOptions],
     ) -> CommitTableResult:
         """Load a table, commit changes with the derived requirements, and repeat both after a conflict if it is safe.
 
         `changes` are updates and the changes of `catalogclient.changes`. The latter are computed from the loaded
         metadata each time. Updates are sent as they are, so a commit is repeated only if all of its updates are
         set-properties, remove-properties, set-location or upgrade-format-version. The last writer of a property or
-        location wins. The derived requirements only detect changes by others since this load: send an update that was
-        built from metadata loaded before, such as add-snapshot or add-schema, with update_table and
-        `requirements.for_update` of that metadata.
+        location wins.
+
+        `base` is metadata that was loaded before and replaces the first load. The requirements detect changes by
+        others since that load. Pass it with updates that were built from metadata, such as add-snapshot or add-schema.
+        Without it they overwrite a change that was made between the two loads.
 
         The number of attempts and the delays are those of `retry`. After an unknown outcome the table is loaded: the
         result is returned if the changes are in it. Nothing is committed if the table already is in the new state.
@@ -74,15 +80,16 @@ class CommitOperations(TableOperations):
         """
         policy = self._options.retry
         attempt = 1
+        updates = [] if base is None else updates_for(base, changes)
         while True:
-            base = await self.load_table_result(table, **call)
-            updates = updates_for(base.metadata, changes)
-            if not updates:
-                return _as_commit_result(base)
+            if base is None or not updates:
+                loaded = await self.load_table_result(table, **call)
+                base = loaded.metadata
+                updates = updates_for(base, changes)
+                if not updates:
+                    return _as_commit_result(loaded)
             try:
-                return await self.update_table(
-                    table, requirements=for_update(base.metadata, updates), updates=updates, **call
-                )
+                return await self.update_table(table, requirements=for_update(base, updates), updates=updates, **call)
             except CommitFailedError as conflict:
                 dependent = _first_dependent_action(changes)
                 if dependent is not None:
@@ -95,6 +102,7 @@ class CommitOperations(TableOperations):
                     raise
                 await self._runtime.sleep(policy.delay(attempt))
                 attempt += 1
+                base = None
             except CommitStateUnknownError as unknown:
                 try:
                     current = await self.load_table_result(table, snapshots="all", **call)
