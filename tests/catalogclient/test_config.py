@@ -134,6 +134,16 @@ def test_a_missing_warehouse_is_an_error_and_not_cached(peer: HttpPeer, connect:
     assert targets(peer)[-1] == "/v1/p/namespaces"
 
 
+@pytest.mark.parametrize("response", [error(400), error(404, "NoSuchWarehouseException")])
+def test_a_server_that_requires_a_warehouse_works_without_configuration(
+    peer: HttpPeer, connect: Connect, response: Response
+) -> None:
+    peer.respond(response, path=CONFIG)
+    peer.respond(in_json({}))
+    connect(config_mode="auto", prefix="p").list_namespaces()
+    assert targets(peer) == [CONFIG, "/v1/p/namespaces"]
+
+
 FAILURES = [
     (error(500), ServerError),
     (error(401), UnauthorizedError),

@@ -395,6 +395,7 @@ def test_other_threads_continue_during_an_early_renewal(peer: HttpPeer, issuer: 
         (Response(status=404), OAuthError),
         (in_json({"token_type": "bearer"}), InvalidResponseError),
         (in_json({"access_token": ""}), InvalidResponseError),
+        (in_json({"access_token": "two words"}), InvalidResponseError),
         (in_json({"access_token": "t", "token_type": "mac"}), InvalidResponseError),
         (Response(body=b"<html>"), InvalidResponseError),
         (in_json({"access_token": "t" * 2_000_000}), InvalidResponseError),

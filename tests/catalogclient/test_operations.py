@@ -243,8 +243,11 @@ def test_referenced_by_lists_views_outermost_first(peer: HttpPeer, connect: Conn
         lambda catalog: catalog.fetch_planning_result("a.t", ".."),
         lambda catalog: catalog.list_namespaces(headers={"authorization": "x"}),
         lambda catalog: catalog.list_namespaces(headers={"X-A": "a\r\nb"}),
+        lambda catalog: catalog.list_namespaces(headers={"X-A": "a\x01b"}),
+        lambda catalog: catalog.list_namespaces(headers={"X-A": "a "}),
         lambda catalog: catalog.list_namespaces(timeout=0),
         lambda catalog: catalog.sign_request("a.t", SIGN, signing_config={"headers": {"Authorization": ["x"]}}),
+        lambda catalog: catalog.sign_request("a.t", SIGN, signing_config={"headers": {"X-A": "abc"}}),
         lambda catalog: catalog.request("GET", "../other"),
         lambda catalog: catalog.request("GET", "a b"),
         lambda catalog: catalog.request("GET", "a?b"),
@@ -302,12 +305,13 @@ def test_request_sends_custom_paths_with_the_same_checks(peer: HttpPeer, connect
     peer.respond(in_json({"prefix": "p", "overrides": {"prefix": "p"}}), path="/v1/config")
     peer.respond(in_json({"x": 1}), path="/v1/p/vendor/a%2Fb")
     catalog = connect(warehouse="w")
-    response = catalog.request("POST", "vendor/a%2Fb", params={"q": "a b"}, json={"k": None})
+    response = catalog.request("post", "vendor/a%2Fb", params={"q": "a b"}, json={"k": None})
     assert response.json() == {"x": 1}
     assert response.headers["content-TYPE"] == "application/json"
     received = peer.received[-1]
     assert received.target == "/v1/p/vendor/a%2Fb?q=a%20b"
     assert received.body == b'{"k":null}'
+    assert received.method == "POST"
     assert "Idempotency-Key" in received.headers
     peer.respond(in_json({}), path="/health")
     assert catalog.request("GET", "/health", prefixed=False).status == 200

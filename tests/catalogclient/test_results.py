@@ -129,6 +129,7 @@ def test_missing_parts_of_a_load_result_are_empty(peer: HttpPeer, connect: Conne
     peer.respond(in_json({"metadata": METADATA, "config": None, "storage-credentials": None}))
     result = connect().load_table_result("a.t")
     assert (result.metadata_location, result.config, result.storage_credentials) == (None, {}, [])
+    assert (result["config"], result["storage-credentials"]) == ({}, [])
 
 
 def test_large_numbers_and_unknown_keys_are_kept(peer: HttpPeer, connect: Connect) -> None:
@@ -170,6 +171,41 @@ def test_a_namespace_can_be_created_with_an_empty_response(
     created = connect().create_namespace("a.b", {"k": "v"})
     assert (created.namespace.namespace, created.properties) == (("a", "b"), {"k": "v"})
     assert peer.received[0].body == b'{"namespace":["a","b"],"properties":{"k":"v"}}'
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda catalog: catalog.create_namespace("a"),
+        lambda catalog: catalog.drop_table("a.t"),
+        lambda catalog: catalog.commit_transaction([{"identifier": {"namespace": ["a"], "name": "t"}}]),
+    ],
+)
+def test_the_page_of_a_proxy_is_not_taken_for_success(peer: HttpPeer, connect: Connect, call: Any) -> None:
+    peer.respond(Response(headers={"Content-Type": "text/html; charset=utf-8"}, body=b"<title>Sign in</title>"))
+    with pytest.raises(InvalidResponseError) as caught:
+        call(connect())
+    assert caught.value.maybe_applied
+
+
+def test_numbers_and_booleans_in_maps_of_strings_are_strings(peer: HttpPeer, connect: Connect) -> None:
+    odd = {"a": True, "b": 5, "c": "x", "d": None, "e": []}
+    peer.respond(in_json({**LOADED, "config": odd, "storage-credentials": [{"prefix": "s3://", "config": odd}]}))
+    catalog = connect()
+    result = catalog.load_table_result("a.t")
+    assert (
+        result.config == result["config"] == result.storage_credentials[0].config == {"a": "true", "b": "5", "c": "x"}
+    )
+    peer.respond(in_json({"namespace": ["a"], "properties": odd}))
+    assert catalog.load_namespace_metadata("a").properties == {"a": "true", "b": "5", "c": "x"}
+
+
+@pytest.mark.parametrize("fields", [{"A": "b"}, {"A": [5]}])
+def test_a_signature_has_lists_of_strings(peer: HttpPeer, connect: Connect, fields: Any) -> None:
+    peer.respond(in_json({"uri": "u", "headers": fields}))
+    request: Any = {"region": "eu", "uri": "u", "method": "GET", "headers": {}}
+    with pytest.raises(InvalidResponseError):
+        connect().sign_request("a.t", request)
 
 
 def test_a_commit_response_without_a_location_is_an_error(peer: HttpPeer, connect: Connect) -> None:

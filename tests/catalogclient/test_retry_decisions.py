@@ -254,3 +254,6 @@ def test_the_attempt_with_expired_credentials_is_not_counted() -> None:
     course.number = 2
     assert course.next_delay(OUTCOMES["500"], now=0.0) == 0.5
     assert not attempts(LOAD).should_refresh_credentials(ResponseError("x", status=403))
+    # The status decides, not the type in the body.
+    assert attempts(LOAD).should_refresh_credentials(NoSuchTableError("x", status=401))
+    assert not attempts(COMMIT).should_refresh_credentials(UnauthorizedError("x", status=500))

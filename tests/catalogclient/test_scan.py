@@ -8,6 +8,7 @@ import pytest
 
 from catalogclient import (
     CatalogError,
+    CustomAuth,
     InvalidResponseError,
     PlanCancelledError,
     PlanFailedError,
@@ -16,6 +17,7 @@ from catalogclient import (
     ScanPlan,
     ScanTasks,
     ServerError,
+    _call_scope,
     expressions,
 )
 from catalogclient._scan import AsyncScanPlan
@@ -53,6 +55,23 @@ def test_a_completed_plan_is_not_polled(peer: HttpPeer, connect: Connect) -> Non
     assert scan.storage_credentials[0].config["k"] == "s3cr3t"
     assert requests(peer) == [f"POST {T}/plan"]
     assert peer.received[0].json() == {"select": ["id"], "filter": {"type": "eq", "term": "id", "value": 1}}
+
+
+def test_cancelling_has_a_short_deadline_of_its_own(peer: HttpPeer, connect: Connect) -> None:
+    left: list[float] = []
+
+    def fields() -> dict[str, str]:
+        scope = _call_scope.current()
+        assert scope is not None
+        left.append(scope.remaining() or 0.0)
+        return {}
+
+    peer.respond(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": [task("f")], "plan-tasks": ["k"]}))
+    with connect(auth=CustomAuth(fields)).plan_scan("a.t") as scan:
+        next(scan)
+    assert [each.method for each in peer.received] == ["POST", "DELETE"]
+    assert left[0] > 500
+    assert left[1] <= 10
 
 
 class Planner:

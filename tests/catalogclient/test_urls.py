@@ -138,6 +138,10 @@ def test_prefixes_with_dot_segments_are_rejected(prefix: str) -> None:
         _urls.prefix(prefix)
 
 
+def test_the_path_of_a_base_url_is_encoded() -> None:
+    assert _urls.root("http://h/\u00e9/a|b%2Fc//") == "http://h/%C3%A9/a%7Cb%2Fc"
+
+
 @pytest.mark.parametrize(
     "address",
     [

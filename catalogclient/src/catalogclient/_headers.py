@@ -16,7 +16,8 @@ RESERVED = frozenset(
 """Names that callers and servers must not set."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FORBIDDEN = re.compile(r"[\r\n\0]")
+# RFC 9110 §5.5: no control characters except the tab, no blanks around the value.
+_FORBIDDEN = re.compile(r"[\0-\x08\x0a-\x1f\x7f]|^[ \t]|[ \t]\Z")
 
 
 def check(fields: Mapping[str, str]) -> None:
@@ -35,9 +36,11 @@ def check_name(name: object) -> None:
 
 
 def check_value(value: object) -> None:
-    """Raise InvalidArgumentError unless `value` is a Latin-1 string without CR, LF and NUL."""
+    """Raise InvalidArgumentError unless `value` is a Latin-1 string without control characters and outer blanks."""
     if not isinstance(value, str) or _FORBIDDEN.search(value):
-        raise InvalidArgumentError("the value of a header field must be a string on one line")
+        raise InvalidArgumentError(
+            "the value of a header field must be a string without line breaks, control characters and outer blanks"
+        )
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:

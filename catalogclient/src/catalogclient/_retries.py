@@ -14,12 +14,12 @@ from catalogclient.errors import (
     NetworkError,
     RequestTimeoutError,
     TlsError,
-    UnauthorizedError,
 )
 
 _RETRYABLE_STATUSES = (408, 500, 502, 503, 504)
 _NOT_IMPLEMENTED = (501, 505)
 """Statuses above 500 of requests that were not processed."""
+_REJECTED_CREDENTIALS = (401, 419)
 _REJECTED_BEFORE_PROCESSING = (401, 403, 408, 419, 429)
 _COPIED_FIELDS = (
     "status",
@@ -61,7 +61,7 @@ class RetryState:
 
     def should_refresh_credentials(self, error: CatalogError) -> bool:
         """Return True for the first 401 or 419 of a call."""
-        should = self.may_refresh and isinstance(error, UnauthorizedError)
+        should = self.may_refresh and error.status in _REJECTED_CREDENTIALS
         self.may_refresh = self.may_refresh and not should
         return should
 

@@ -87,11 +87,11 @@ def is_lacking(error: CatalogError, options: RestCatalogOptions) -> bool:
         return False
     if options.config_fallback == "any":
         return True
-    if error.type == _NO_SUCH_WAREHOUSE:
-        return False
-    # Some servers require a warehouse. The other requests work with a prefix from the options.
-    needs_warehouse = options.config_mode == "auto" and warehouse(options) is None and error.status == 400
-    return error.status in _LACKING or needs_warehouse
+    is_unknown_warehouse = error.type == _NO_SUCH_WAREHOUSE
+    if options.config_mode == "auto" and warehouse(options) is None and (error.status == 400 or is_unknown_warehouse):
+        # The server requires a warehouse. The other requests work with a prefix from the options.
+        return True
+    return error.status in _LACKING and not is_unknown_warehouse
 
 
 def _with(

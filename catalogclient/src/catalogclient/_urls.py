@@ -79,14 +79,15 @@ UNIT_SEPARATOR = Separator("%1F")
 
 
 def root(base_url: str) -> str:
-    """Return `base_url` without trailing slashes.
+    """Return `base_url` without trailing slashes and with a percent-encoded path.
 
     Raises InvalidArgumentError unless it is an http or https URL without user, query and fragment.
     """
     check(base_url, name="base_url")
     if "?" in base_url:
         raise InvalidArgumentError("base_url must not have a query")
-    return base_url.rstrip("/")
+    parts = urlsplit(base_url.rstrip("/"))
+    return f"{parts.scheme}://{parts.netloc}{quote(parts.path, safe=_PATH_SAFE)}"
 
 
 def check(url: object, *, name: str) -> None:

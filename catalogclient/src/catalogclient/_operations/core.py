@@ -193,6 +193,7 @@ class Core:
         means that the request must not be repeated without an idempotency key, and adds a key to POST and DELETE. The
         default is True for all methods except GET and HEAD. Raises the same errors as the other operations.
         """
+        method = method.upper()
         cleaned = path.lstrip("/")
         if not _urls.is_sendable_path(cleaned):
             raise InvalidArgumentError("path must be percent-encoded and must not contain '.' or '..' as a segment")

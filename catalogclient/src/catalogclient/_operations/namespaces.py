@@ -73,9 +73,11 @@ class NamespaceOperations(Core):
             document["properties"] = dict(properties)
 
         def read(response: HttpResponse) -> NamespaceMetadata:
+            if parsing.looks_like_json(response):
+                return parsing.namespace(parsing.document(response), levels)
             # Some servers send no body.
-            has_body = parsing.looks_like_json(response)
-            return parsing.namespace(parsing.document(response) if has_body else dict(document), levels)
+            parsing.ignore_body(response)
+            return parsing.namespace(dict(document), levels)
 
         return await self._call(Endpoint.CREATE_NAMESPACE, read, body=document, **call)
 

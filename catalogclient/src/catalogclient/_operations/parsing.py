@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -23,8 +24,10 @@ _KINDS: dict[type, str] = {str: " of strings", dict: " of objects"}
 T = TypeVar("T")
 
 
-def ignore_body(_response: HttpResponse) -> None:
-    """Ignore the body."""
+def ignore_body(response: HttpResponse) -> None:
+    """Ignore the body. Raises InvalidResponseError for an HTML page, which is from a proxy and not from a catalog."""
+    if response.start(1) and "html" in response.headers.get("Content-Type", "").lower():
+        raise InvalidResponseError("the response is an HTML page", status=response.status)
 
 
 def raw(response: HttpResponse) -> RawResponse:
@@ -110,20 +113,36 @@ def optional_object(body: Mapping[str, Any], key: str) -> Any:
     return value if isinstance(value, dict) else None
 
 
-def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
-    """Return the strings at `key` and hide them in `body` as well. Missing or null means empty."""
+def strings(body: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Return the map of strings at `key`. Missing or null means empty.
+
+    Some servers send numbers and booleans, which become strings. Values of other types are left out.
+    """
     values = body.get(key)
     if values is None:
-        return results.SecretDict()
+        return {}
     if not isinstance(values, dict):
         raise InvalidResponseError(f"{key} in the response is not an object")
-    body[key] = hidden = results.SecretDict({name: value for name, value in values.items() if isinstance(value, str)})
+    return {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+        if isinstance(value, str | int | float)
+    }
+
+
+def secrets(body: dict[str, Any], key: str) -> results.SecretDict:
+    """Return the map of strings at `key` and hide it in `body` as well."""
+    hidden = results.SecretDict(strings(body, key))
+    if key in body:
+        body[key] = hidden
     return hidden
 
 
 def credentials(body: dict[str, Any]) -> list[results.StorageCredential]:
     """Return the storage credentials and hide them in `body` as well."""
     entries = items(body, "storage-credentials", dict)
+    if "storage-credentials" in body:
+        body["storage-credentials"] = entries
     return [results.StorageCredential(text(entry, "prefix"), secrets(entry, "config")) for entry in entries]
 
 
@@ -200,7 +219,7 @@ def namespace(body: dict[str, Any], requested: tuple[str, ...]) -> results.Names
     return results.NamespaceMetadata(
         raw=body,
         namespace=NamespaceIdentifier(levels(body["namespace"]) if body.get("namespace") is not None else requested),
-        properties={} if properties is None else mapping(body, "properties"),
+        properties=strings(body, "properties"),
         properties_supported=not ("properties" in body and properties is None),
     )
 
@@ -305,8 +324,8 @@ def signature(response: HttpResponse) -> results.RemoteSignResult:
     """Parse a signed storage request."""
     body = document(response)
     fields = mapping(body, "headers")
-    if not all(isinstance(values, list) for values in fields.values()):
-        raise InvalidResponseError("the values of headers in the response are not lists", status=response.status)
+    for name in fields:
+        items(fields, name, str)
     return results.RemoteSignResult(
         uri=text(body, "uri"), headers=fields, cacheable="private" in response.headers.get("Cache-Control", "").lower()
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from catalogclient import _headers, types
+from catalogclient import _call_scope, _headers, types
 from catalogclient._endpoints import OPERATIONS, Endpoint
 from catalogclient._identifiers import TableLike
 from catalogclient._messages import Call, encode_json
@@ -18,6 +18,9 @@ from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import PlanResult, RemoteSignResult, ScanTasks, StorageCredential
 from catalogclient._scan import AsyncScanPlan
 from catalogclient.errors import CatalogError, InvalidArgumentError
+
+_CANCEL_TIMEOUT = 10.0
+"""Seconds for cancelling a plan that is left early. Leaving must not take as long as a call."""
 
 
 class ScanOperations(TableOperations):
@@ -121,7 +124,11 @@ class ScanOperations(TableOperations):
         properties = config.get("properties")
         if properties:
             document["properties"] = {**document.get("properties", {}), **properties}
-        fields = {name: ", ".join(values) for name, values in (config.get("headers") or {}).items()}
+        fields: dict[str, str] = {}
+        for name, values in (config.get("headers") or {}).items():
+            if isinstance(values, str):
+                raise InvalidArgumentError("the values of headers in signing_config must be lists of strings")
+            fields[name] = ", ".join(values)
         _headers.check(fields)
         return await self._send(
             Call(
@@ -164,7 +171,9 @@ class _TablePlanner:
         return await self.catalog.fetch_scan_tasks(self.table, plan_task, **self.call)
 
     async def cancel(self, plan_id: str) -> None:
-        await self.catalog.cancel_planning(self.table, plan_id, **self.call)
+        catalog = self.catalog
+        with _call_scope.enter(catalog._timeout, _CANCEL_TIMEOUT, catalog._runtime.closed):
+            await catalog.cancel_planning(self.table, plan_id, **self.call)
 
     async def sleep(self, seconds: float) -> None:
         await self.catalog._runtime.sleep(seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypeGuard
 
 from catalogclient import _call_scope
 from catalogclient._messages import PreparedRequest
@@ -70,9 +70,14 @@ class TokenAuth(AuthManager):
         return self.renew(rejected=rejected) != rejected
 
 
+def is_token(token: object) -> TypeGuard[str]:
+    """Return True for a non-empty string of visible ASCII characters."""
+    return isinstance(token, str) and token != "" and all("!" <= character <= "~" for character in token)
+
+
 def validate_token(token: object) -> str:
     """Return `token`. Raises InvalidArgumentError if it is empty or contains other than visible ASCII characters."""
-    if not isinstance(token, str) or not token or not all("!" <= character <= "~" for character in token):
+    if not is_token(token):
         raise InvalidArgumentError("a token must be a non-empty string of visible ASCII characters")
     return token
 

@@ -92,7 +92,7 @@ class _OAuth2(TokenAuth):
         with self._attaching:
             if self._transport is not None:
                 return
-            base = options.base_url.rstrip("/")
+            base = _urls.root(options.base_url)
             own = f"{base}{_OWN_ENDPOINT}"
             if self._token_url is None:
                 warnings.warn(

@@ -18,6 +18,7 @@ from catalogclient._messages import HttpResponse, PreparedRequest
 from catalogclient._operations import parsing
 from catalogclient._options import RetryPolicy, Timeout
 from catalogclient._retries import RetryState
+from catalogclient.auth._base import is_token
 from catalogclient.auth._static import basic
 from catalogclient.errors import CatalogError, InvalidResponseError, OAuthError
 
@@ -132,8 +133,8 @@ def _error(response: HttpResponse) -> CatalogError:
 def _token(response: HttpResponse, *, margin: float, default_expires_in: float | None) -> Token:
     body = parsing.document(response)
     token = body.get("access_token")
-    if not isinstance(token, str) or not token:
-        raise InvalidResponseError("the response has no access_token", status=response.status)
+    if not is_token(token):
+        raise InvalidResponseError("the response has no valid access_token", status=response.status)
     kind = body.get("token_type", "bearer")
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
         raise InvalidResponseError("the response has a token_type other than bearer", status=response.status)
