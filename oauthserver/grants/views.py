@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from django.http import HttpResponse
 from django.utils import timezone
@@ -14,7 +14,7 @@ from authsvc.api.openapi.document import Parameter, document
 from authsvc.api.renderers import rfc3339
 from authsvc.api.views import Endpoint, ServiceRequest
 from authsvc.errors import ValidationFailed
-from oauthserver import errors, scopes
+from oauthserver import errors, resources, scopes
 from oauthserver.authorization.schemas import GrantedClient, client_json
 from oauthserver.endpoints import OAuthServerEnabled
 from oauthserver.grants import grants
@@ -29,6 +29,8 @@ class UserGrant(TypedDict):
 
     client: GrantedClient
     scopes: list[str]
+    resource: NotRequired[list[str]]
+    """The APIs that the client may use for the user (RFC 8707)."""
     granted_at: Moment
 
 
@@ -63,5 +65,6 @@ def _grant_json(grant: Grant) -> dict[str, Any]:
     return {
         "client": client_json(grant.client),
         "scopes": scopes.parse(grant.scopes),
+        **({"resource": resources.parse(grant.resource)} if grant.resource else {}),
         "granted_at": rfc3339(grant.granted_at),
     }

@@ -87,6 +87,8 @@ def test_a_former_consent_covers_its_resources_only(is_device: bool, api: Api, a
     else:
         approve(api, client, session, resource=API)
 
+    [grant] = api.get("/user/oauth/grants", bearer=session.access_token).json()
+    assert grant["resource"] == [API]
     for covered in (API, None):
         shown = show(api, start_authorization(api, client, resource=covered), session).json()
         assert "redirect_url" in shown
