@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -32,6 +33,7 @@ def test_application_compiles_and_signs_users_in(installation: Installation, tmp
         AUTHSERVER_URL=installation.url,
         VITE_AUTHSERVER_URL=installation.url,
         TOKEN_ISSUER=installation.url,
+        SIGNING_KEY=json.dumps(installation.signing_key),
         APP_URL=installation.variables["AUTH_SITE_URL"],
         PREFIXED_PORT=str(prefixed_port),
     )

@@ -1,6 +1,7 @@
 // Plays a browser that uses the application of the guide "React and Next.js", whose compiled files are the argument.
 
 import assert from 'node:assert/strict'
+import { createPrivateKey, sign } from 'node:crypto'
 import { createServer, request as forward } from 'node:http'
 import { registerHooks } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -113,16 +114,22 @@ const after = JSON.parse(cookieStorage(writable()).getItem('session'))
 assert.notEqual(after.refresh_token, before.refresh_token)
 assert.match(await act(signInWithGitHub), /\/authorize\?provider=github&redirect_to=.*&code_challenge=/)
 
-// A token for another issuer, and a changed one.
+// A token for another issuer, a changed one, and one of another application, whose server may send it as a cookie.
 process.env.TOKEN_ISSUER = 'https://other.example.com'
 assert.equal(await currentClaims(readable(jar)), null)
 process.env.TOKEN_ISSUER = AUTHSERVER_URL
 assert.equal((await currentClaims(readable(jar))).email, email)
 const [head, payload, signature] = after.access_token.split('.')
 const changed = { ...JSON.parse(Buffer.from(payload, 'base64url')), email: 'eve@example.com' }
-const forged = [head, Buffer.from(JSON.stringify(changed)).toString('base64url'), signature].join('.')
-cookieStorage(writable()).setItem('session', JSON.stringify({ ...after, access_token: forged }))
-assert.equal(await open('/account', Account), '/sign-in')
+const encode = (claims) => Buffer.from(JSON.stringify(claims)).toString('base64url')
+const forged = [head, encode(changed), signature].join('.')
+const ofOther = `${head}.${encode({ ...JSON.parse(Buffer.from(payload, 'base64url')), client_id: 'other' })}`
+const key = createPrivateKey({ key: JSON.parse(process.env.SIGNING_KEY), format: 'jwk' })
+const foreign = `${ofOther}.${sign('sha256', ofOther, key).toString('base64url')}`
+for (const token of [forged, foreign]) {
+  cookieStorage(writable()).setItem('session', JSON.stringify({ ...after, access_token: token }))
+  assert.equal(await open('/account', Account), '/sign-in')
+}
 cookieStorage(writable()).setItem('session', JSON.stringify(after))
 
 // An API receives the token of the user.
