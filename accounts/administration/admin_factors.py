@@ -38,8 +38,7 @@ def update(
     """
     try:
         with transaction.atomic(durable=True):
-            if phone:
-                _lock_user(user_id)
+            _lock_user(user_id)
             factor = _find(queries.require(user_id), factor_id)
             columns = _columns(factor, friendly_name=friendly_name, phone=phone)
             if not Factor.objects.filter(id=factor_id, user_id=user_id).update(**columns, updated_at=at):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +29,9 @@ from tokens.one_time import one_time_tokens
 from tokens.sessions.errors import UserBanned
 
 Result = TypeVar("Result")
+
+# Several sign-ins of a new user at once change the account one after the other.
+_MAX_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +112,18 @@ def prepare(identity: ExternalIdentity, *, caller: Caller, at: datetime, reserve
 def attempt(
     identity: ExternalIdentity, store: Callable[[AccountMatch], Result], *, caller: Caller, at: datetime
 ) -> Result:
-    """Prepare a sign-in and store it; once more if another request has changed the account meanwhile.
+    """Prepare a sign-in and store it; again if another request has changed the account meanwhile.
 
-    `store` opens the transaction and calls `sign_in`. Raises the errors of both, IdentityNotCreated after the second
-    failure.
+    `store` opens the transaction and calls `sign_in`. Raises the errors of both, IdentityNotCreated after the last
+    attempt.
     """
-    match = prepare(identity, caller=caller, at=at)
-    try:
-        return _store(match, store, caller=caller)
-    except errors.IdentityNotCreated:
-        match = prepare(identity, caller=caller, at=at, reserved=match.confirmation_recipient)
-        return _store(match, store, caller=caller)
+    reserved = ""
+    for _ in range(_MAX_ATTEMPTS - 1):
+        match = prepare(identity, caller=caller, at=at, reserved=reserved)
+        reserved = match.confirmation_recipient or reserved
+        with contextlib.suppress(errors.IdentityNotCreated):
+            return _store(match, store, caller=caller)
+    return _store(prepare(identity, caller=caller, at=at, reserved=reserved), store, caller=caller)
 
 
 def _store(match: AccountMatch, store: Callable[[AccountMatch], Result], *, caller: Caller) -> Result:

@@ -168,18 +168,21 @@ def insert_user(**values: Any) -> None:
 def _remove_sign_up_data() -> str:
     users, identities = namespaced("users"), namespaced("identities")
     own = "('sub', 'email', 'email_verified', 'phone_verified')"
+    # The user's row before those of the identities, as everywhere. The database runs the main statement first.
     return f"""
-        WITH cleaned AS (
+        WITH locked AS (
+            SELECT id FROM {users} WHERE id = %(user_id)s FOR NO KEY UPDATE
+        ), cleaned AS (
             UPDATE {users} u SET raw_user_meta_data = (
                 SELECT coalesce(jsonb_object_agg(m.key, m.value), '{{}}'::jsonb) FROM jsonb_each(u.raw_user_meta_data) m
                 WHERE m.key IN {own} OR NOT EXISTS (
                     SELECT FROM {identities} i WHERE i.user_id = u.id AND i.identity_data -> m.key = m.value))
-            WHERE u.id = %(user_id)s AND jsonb_typeof(u.raw_user_meta_data) = 'object'
+            FROM locked WHERE u.id = locked.id AND jsonb_typeof(u.raw_user_meta_data) = 'object'
         )
         UPDATE {identities} i SET identity_data = (
             SELECT coalesce(jsonb_object_agg(d.key, d.value), '{{}}'::jsonb) FROM jsonb_each(i.identity_data) d
             WHERE d.key IN {own} OR (d.key = 'phone' AND i.provider = 'phone'))
-        WHERE i.user_id = %(user_id)s AND i.provider IN ('email', 'phone')
+        FROM locked WHERE i.user_id = locked.id AND i.provider IN ('email', 'phone')
     """
 
 

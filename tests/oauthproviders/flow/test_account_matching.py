@@ -10,7 +10,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.identities import external_sign_in
+from accounts.identities.errors import IdentityNotCreated
 from accounts.identities.external_identity import Address, ExternalIdentity, ProviderProfile
+from accounts.identities.external_sign_in import AccountMatch
 from accounts.models import Factor, Identity, User
 from authsvc.caller import Caller
 from authsvc.messaging import EmailType
@@ -193,6 +195,27 @@ def test_an_account_of_another_audience_is_not_matched(github: GitHub, browser: 
 
     assert "access_token" in redirect_fragment(response)
     assert sorted(User.objects.values_list("aud", "email")) == [("authenticated", None), ("elsewhere", EMAIL)]
+
+
+@pytest.mark.parametrize(("conflicts", "succeeds"), [(3, True), (4, False)])
+def test_a_sign_in_is_repeated_when_another_request_changes_the_account(conflicts: int, succeeds: bool) -> None:
+    profile = ProviderProfile(claims={"sub": "7"}, addresses=(Address(email=EMAIL, verified=True, primary=True),))
+    identity = ExternalIdentity.from_profile(profile, provider="custom:any", email_optional=False)
+    errors = iter([IdentityNotCreated()] * conflicts)
+
+    def store(match: AccountMatch) -> str:
+        for error in errors:
+            raise error
+        return match.email
+
+    def sign_in() -> str:
+        return external_sign_in.attempt(identity, store, caller=Caller(audience=AUDIENCE), at=timezone.now())
+
+    if succeeds:
+        assert sign_in() == EMAIL
+    else:
+        with pytest.raises(IdentityNotCreated):
+            sign_in()
 
 
 def test_subjects_that_differ_in_case_are_different_users() -> None:
