@@ -19,6 +19,7 @@ import ada_url
 from django.db import DatabaseError
 
 from authsvc import conf
+from authsvc.api import exception_handler
 from authsvc.errors import ValidationFailed
 from authsvc.security import redirects
 from oauthserver import id_token_hints, resources, scopes
@@ -172,10 +173,12 @@ def validate(target: RequestTarget, parameter: Parameters, *, at: datetime) -> O
 
 
 def store(authorization: OAuthAuthorization) -> None:
-    """One statement. Raises RequestRefused."""
+    """One statement. Raises RequestRefused, and the error of an unavailable database."""
     try:
         authorization.save(force_insert=True)
     except DatabaseError as error:
+        if exception_handler.is_unavailable(error):
+            raise
         raise RequestRefused("server_error", "error creating authorization") from error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.db import connection, transaction
 
 from oauthserver.models import OAuthAuthorization, OAuthClient
 from tests.accounts.administration import admin_requests
@@ -147,6 +148,17 @@ def test_refused_requests(changes: dict[str, Any], error: str, description: str,
     body = response.json()
     assert (response.status_code, body["error"], body["error_description"]) == (400, error, description)
     assert table_contents() == before
+
+
+def test_an_unavailable_database_is_no_mistake_of_the_client(api: Api) -> None:
+    client = register(api, token_endpoint_auth_method="client_secret_post")
+    savepoint = transaction.savepoint()
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")  # as a standby
+    response = push(client)
+    transaction.set_rollback(False)
+    transaction.savepoint_rollback(savepoint)
+    assert (response.status_code, response.json()["error"]) == (503, "temporarily_unavailable")
 
 
 def test_refused_clients(api: Api) -> None:
