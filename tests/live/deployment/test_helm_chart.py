@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from authsvc import conf
+from authsvc.conf import dotenv
 from authsvc.server import serving
 from tests.live.deployment import programs
 from tests.live.documentation import pages
@@ -41,6 +42,14 @@ EVERYTHING = {
     "securityContext": {"runAsUser": 2000},
     "podAnnotations": {"team": "identity"},
     "podLabels": {"team": "identity"},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"team": "identity"}},
+        }
+    ],
     "service": {"annotations": {"team": "identity"}},
     "serviceAccount": {"annotations": {"team": "identity"}},
 }
@@ -93,10 +102,19 @@ def helm(*arguments: str, values: dict[str, Any] | None = None) -> subprocess.Co
     )
 
 
+class UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that occurs twice, of which YAML libraries take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), keys
+        return super().construct_mapping(node, deep)
+
+
 def render(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     ran = helm("template", "auth", values=values)
     assert ran.returncode == 0, ran.stderr
-    return [document for document in yaml.safe_load_all(ran.stdout) if document]
+    return [document for document in yaml.load_all(ran.stdout, UniqueKeys) if document]
 
 
 def test_helm_accepts_the_chart() -> None:
@@ -209,10 +227,32 @@ def test_only_permitted_peers_read_metrics_without_the_operator_of_prometheus() 
     ]
 
 
-def test_an_autoscaler_by_latency_needs_metrics() -> None:
-    ran = helm("template", "auth", values={"autoscaling": {"enabled": True}})
+@pytest.mark.parametrize(
+    ("autoscaling", "reason"),
+    [
+        ({}, "autoscaling.latency needs metrics.enabled or serviceMonitor.enabled"),
+        ({"latency": {"enabled": False}, "cpu": 0}, "autoscaling needs latency.enabled or cpu"),
+        (
+            {"latency": {"enabled": False}, "minReplicas": 7},
+            "autoscaling.minReplicas is above autoscaling.maxReplicas",
+        ),
+    ],
+)
+def test_an_autoscaler_needs_a_metric_and_a_range(autoscaling: dict[str, Any], reason: str) -> None:
+    ran = helm("template", "auth", values={"autoscaling": {"enabled": True, **autoscaling}})
     assert ran.returncode != 0
-    assert "autoscaling.latency needs metrics.enabled or serviceMonitor.enabled" in ran.stderr
+    assert reason in ran.stderr
+
+
+def test_labels_and_annotations_of_pods_are_those_of_the_migrations_too() -> None:
+    templates = [
+        document["spec"]["template"]["metadata"]
+        for document in render(EVERYTHING)
+        if "spec" in document and "template" in document["spec"]
+    ]
+    assert len(templates) == 3
+    for metadata in templates:
+        assert metadata["labels"]["team"] == metadata["annotations"]["team"] == "identity"
 
 
 def test_a_release_may_have_the_name_of_a_number() -> None:
@@ -221,11 +261,17 @@ def test_a_release_may_have_the_name_of_a_number() -> None:
     assert {document["metadata"]["labels"]["app.kubernetes.io/instance"] for document in objects} == {"1e3"}
 
 
-def test_the_service_accepts_the_default_settings() -> None:
-    settings, of_migrations = [document["data"] for document in render() if document["kind"] == "ConfigMap"]
+def test_the_service_accepts_the_settings_of_the_guide() -> None:
+    guide = pages.DOCS / "how-to" / "kubernetes.md"
+    [values] = [block for block in pages.blocks(guide, "yaml") if block.startswith("image:")]
+    [secrets] = pages.blocks(guide, "ini")
+    settings, of_migrations = [
+        document["data"] for document in render(yaml.safe_load(values)) if document["kind"] == "ConfigMap"
+    ]
     assert settings == of_migrations
-    secret = {"DATABASE_URL": "postgres://u@db/auth", "AUTH_JWT_SECRET": "a secret of more than 32 characters"}
-    assert conf.load({**settings, **secret}).site.url == "https://app.example.com"
+    accepted = conf.load({**settings, **dotenv.parse(secrets)})
+    assert accepted.smtp.user
+    assert accepted.smtp.password.reveal()
 
 
 @pytest.mark.parametrize(
@@ -240,6 +286,11 @@ def test_the_service_accepts_the_default_settings() -> None:
         {"imagePullSecrets": ["registry"]},
         {"nodeSelector": {"gpu": True}},
         {"podLabels": {"version": 1}},
+        {"podLabels": {"app.kubernetes.io/component": "server"}},
+        {"podAnnotations": {"checksum/settings": "none"}},
+        {"extraEnv": [{"name": "LOG_LEVEL", "value": 1}]},
+        {"settings": {"AUTH_API_HOST": "127.0.0.1"}},
+        {"serviceMonitor": {"interval": "30"}},
         {"podDisruptionBudget": {"maxUnavailable": 0}},
         {"replicas": 0},
         {"autoscaling": {"latency": {"target": True}}},

@@ -92,11 +92,18 @@ envFrom:
 {{- end }}
 {{- end }}
 
-{{/* Pods restart when their settings change. */}}
+{{/* Pods restart when their settings change. The argument is the root and the component. */}}
 {{- define "authsvc.podMetadata" -}}
+{{- $root := index . 0 -}}
 annotations:
-  checksum/settings: {{ toJson .Values.settings | sha256sum }}
-{{- with .Values.podAnnotations }}
+  checksum/settings: {{ toJson $root.Values.settings | sha256sum }}
+{{- with $root.Values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
 {{- end }}
+labels:
+  {{- include "authsvc.labels" $root | nindent 2 }}
+  app.kubernetes.io/component: {{ index . 1 }}
+  {{- with $root.Values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
