@@ -60,7 +60,11 @@ def prepare(slots: RequestSlots) -> None:
     """
     global _reloader
     folder, config = conf.directory(), conf.current().reloading
-    if not folder or _reloader is not None:
+    if _reloader is not None:
+        return
+    # Without a handler the signal would end the process.
+    processes.on_signal(signal.SIGUSR1, _ignore_signal)
+    if not folder:
         return
     _reloader = Reloader(Path(folder), slots)
     _initialize_watchfiles(folder)
@@ -103,6 +107,12 @@ def keep_settings(application: Application) -> Application:
 def _request_reload() -> None:
     if _watcher is not None:
         _watcher.request_reload()
+
+
+def _ignore_signal() -> None:
+    if processes.is_leader():
+        reason = "set AUTH_RELOADING_SIGNAL_ENABLED=true, and start with --config-dir"
+        logger.warning("reloader: signal ignored", extra={"error": reason})
 
 
 class _Rejected(Exception):

@@ -28,6 +28,8 @@ def prepare(config: conf.AuthConfig) -> None:
     """
     for number in processes.STOPPING:
         signal.signal(number, _exit)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
     if problems:
         _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
@@ -44,12 +46,17 @@ def prepare(config: conf.AuthConfig) -> None:
     log_configuration(config)
 
 
-def log_configuration(config: conf.AuthConfig) -> None:
-    """Log the notices about the settings and the address, before the first request."""
+def log_notices(config: conf.AuthConfig) -> None:
+    """Log the notices about the settings."""
     conf.log_notices(config.notices)
     has_hook = config.hooks["send_email"].enabled
     if not (config.smtp.host or config.mailer.backend or config.mailer.dev_inbox_enabled or has_hook):
         logger.info("Noop mail client being used for %s", config.site.url)
+
+
+def log_configuration(config: conf.AuthConfig) -> None:
+    """Log the notices about the settings and the address, before the first request."""
+    log_notices(config)
     logger.info("API started on: %s:%d", config.api.host, config.api.port, extra={"version": authsvc.__version__})
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from authsvc import jobs
-from authsvc.observability import telemetry
-from authsvc.server import reload, structs
+from authsvc import conf, jobs
+from authsvc.observability import logs, telemetry
+from authsvc.server import processes, reload, startup, structs
 from authsvc.server.request_slots import RequestSlots
 
 DRAIN_SECONDS = 60.0
@@ -23,18 +22,22 @@ class Command(BaseCommand):
     help = "Delivers messages and runs periodic work until SIGTERM, SIGINT or SIGHUP."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        stop_requested = threading.Event()
-        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(name, lambda *_: stop_requested.set())
+        startup.log_notices(conf.current())
         structs.inspect_all()
+        processes.on_signal(signal.SIGUSR2, logs.reopen)
+        reload.prepare(RequestSlots(1))
+        # Later threads block them too. The kernel passes a second signal to another thread, and its handler would only
+        # run when this one wakes up.
+        numbers = processes.STOPPING | processes.further_signals()
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
-        reload.prepare(RequestSlots(1))
         reload.start()
         worker = jobs.Worker()
         worker.start()
         logger.info("worker started")
-        stop_requested.wait()
+        while (number := signal.sigwait(numbers)) not in processes.STOPPING:
+            processes.handle_signal(number)
         logger.info("received graceful shutdown signal")
         if not worker.stop(seconds=DRAIN_SECONDS):
             logger.error("shutdown failed")

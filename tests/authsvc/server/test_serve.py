@@ -52,6 +52,8 @@ def test_a_server_answers_at_its_address_and_stops(
     assert requests.get(f"{running.url}/health", timeout=TIMEOUT_SECONDS).json()["name"] == "authsvc"
     assert requests.get(f"{running.url}/settings", timeout=TIMEOUT_SECONDS).ok
 
+    running.process.send_signal(signal.SIGUSR1)
+    wait_until(lambda: running.log.read_text().count("reloader: signal ignored") == 1, "an ignored signal")
     if whole_group:
         os.killpg(running.process.pid, number)
         assert running.process.wait(TIMEOUT_SECONDS) == 0

@@ -370,8 +370,12 @@ def test_a_worker_finishes_the_running_delivery_after_a_signal(
     with process(*WORKER, server=smtp) as stopped:
         wait_until(lambda: smtp.held, "a connection to the mail server")
         later = post()
-        stopped.send_signal(number)
+        for other in (signal.SIGUSR2, signal.SIGUSR1):
+            stopped.send_signal(other)
         assert stopped.stdout is not None
+        assert any("access tokens are signed with HS256" in line for line in stopped.stdout)
+        assert any("reloader: signal ignored" in line for line in stopped.stdout)
+        stopped.send_signal(number)
         assert any('"msg":"received graceful shutdown signal"' in line for line in stopped.stdout)
         smtp.hold = False
         output, _ = stopped.communicate(timeout=TIMEOUT_SECONDS)
