@@ -16,11 +16,13 @@ from authsvc.observability.arrival import arrival_of
 from authsvc.observability.routes import route_template
 
 from django_prometheus.middleware import Metrics  # isort: skip
-from django_prometheus.migrations import ExportMigrations  # isort: skip
+from django_prometheus.migrations import ExportMigrations, unapplied_migrations  # isort: skip
 from django_prometheus.models import ExportModelOperationsMixin  # isort: skip
 
-logger = logging.getLogger(__name__)
+MIGRATIONS_SECONDS = 60.0
+"""Pause between two counts while migrations are missing."""
 
+logger = logging.getLogger(__name__)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER_METHOD = "<invalid method>"
@@ -81,11 +83,20 @@ def count_operations(models: Iterable[type[Model]]) -> None:
         model.__bases__ = (ExportModelOperationsMixin(model._meta.label), *model.__bases__)
 
 
-def count_migrations() -> None:
-    """Set the metrics of applied and unapplied migrations, over a connection of this thread."""
+def count_migrations(pause: Callable[[float], None] = time.sleep) -> None:
+    """Set the metrics of applied and unapplied migrations; returns when none is missing."""
+    while not _are_migrations_applied():
+        # A worker can start before the server that applies them.
+        pause(MIGRATIONS_SECONDS)
+
+
+def _are_migrations_applied() -> bool:
+    """Count migrations over a connection of this thread; False if they cannot be counted."""
     try:
         ExportMigrations()
     except DatabaseError as error:
         logger.warning("unable to count migrations for metrics", extra={"error": str(error)})
+        return False
     finally:
         connections.close_all()
+    return not any(sample.value for metric in unapplied_migrations.collect() for sample in metric.samples)

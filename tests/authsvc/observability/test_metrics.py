@@ -7,17 +7,20 @@ from typing import Any
 import prometheus_client
 import pytest
 from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from accounts.passwords import hashing
 from authsvc.conf import Rate
 from authsvc.db.postgresql_metrics.base import DatabaseWrapper
 from authsvc.jobs.queue_metrics import QueueCollector
-from authsvc.observability import metrics
+from authsvc.observability import django_metrics, metrics
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_one_time_token, make_session, make_user
+from tests.live.documentation import pages
 from tests.recorded_metrics import RecordedMetrics
 
 pytestmark = pytest.mark.django_db
+GAUGE = "django_migrations_unapplied_total"
 
 
 def test_sign_ins_are_counted_by_method_and_outcome(api: Api, recorded: RecordedMetrics) -> None:
@@ -135,6 +138,25 @@ def test_every_metric_is_documented() -> None:
     families = [family for family in prometheus_client.REGISTRY.collect() if "auth_" in family.name]
     assert len(families) > 20
     assert all(family.documentation.endswith(".") for family in families)
+    page = (pages.DOCS / "how-to" / "monitoring.md").read_text()
+    assert [family.name for family in families if f"`{family.name}" not in page] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_missing_migrations_are_counted_again_until_they_are_applied() -> None:
+    recorder = MigrationRecorder(connection)
+    newest = max(name for app, name in recorder.applied_migrations() if app == "core")
+    missing: list[float] = []
+
+    def apply(_seconds: float) -> None:
+        missing.append(prometheus_client.REGISTRY.get_sample_value(GAUGE, {"connection": "default"}) or 0)
+        recorder.record_applied("core", newest)
+
+    recorder.record_unapplied("core", newest)
+    django_metrics.count_migrations(pause=apply)
+
+    assert missing == [1]
+    assert prometheus_client.REGISTRY.get_sample_value(GAUGE, {"connection": "default"}) == 0
 
 
 def test_disabled_metrics_accept_every_operation_and_load_nothing() -> None:

@@ -93,6 +93,24 @@ def test_promtool_accepts_rules_and_configuration() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_a_message_that_is_retried_is_no_alert_but_several_are(tmp_path: Path) -> None:
+    def test_of(attempts: str, samples: list[dict[str, Any]]) -> dict[str, Any]:
+        series = 'auth_message_deliveries_total{channel="email",outcome="%s"}'
+        inputs = [
+            {"series": series % outcome, "values": values}
+            for outcome, values in (("delivered", "0x40"), ("failed", "0x40"), ("retry", attempts))
+        ]
+        query = {"expr": 'count(ALERTS{alertname="AuthsvcMailFailing",alertstate="firing"})', "eval_time": "16m"}
+        return {"interval": "1m", "input_series": inputs, "promql_expr_test": [query | {"exp_samples": samples}]}
+
+    # The pauses are 5 s, 30 s, 2 min and 10 min.
+    tests = [test_of("0 3 3 4x9 5x30", []), test_of("0 6 6 8x9 10x30", [{"labels": "{}", "value": 1}])]
+    file = tmp_path / "tests.yml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    done = subprocess.run([needs("promtool"), "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_alert_has_severity_summary_and_runbook() -> None:
     alerts = re.split(r"\n {6}- alert: ", RULES.read_text())[1:]
     assert len(alerts) > 8
