@@ -18,7 +18,7 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("password", help="visible in the process list and in the shell history")
+        parser.add_argument("password", help="visible in the process list; - is the first line of standard input")
         parser.add_argument("role", nargs="?", default="", help="default: AUTH_JWT_DEFAULT_GROUP_NAME")
         parser.add_argument("--admin", action="store_true", help="without a role: AUTH_JWT_ADMIN_GROUP_NAME")
         parser.add_argument("--confirm", action="store_true", help="mark the address as confirmed")
@@ -30,7 +30,7 @@ class Command(ServiceCommand):
         config = conf.current()
         new_user = NewUser(
             email=email,
-            password=password,
+            password=self.new_password(file="-") if password == "-" else password,
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )

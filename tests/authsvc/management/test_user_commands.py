@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def test_createuser_uses_the_first_configured_role(arguments: tuple[str, ...], r
 def test_createuser_confirms_with_the_option(api: Api, auth_config: ChangeConfig, by_setting: bool) -> None:
     auth_config(mailer={"autoconfirm": by_setting})
     run("createuser", EMAIL, PASSWORD, *([] if by_setting else ["--confirm"]))
+    assert signs_in(api, PASSWORD)
+
+
+def test_createuser_reads_the_password_from_standard_input(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{PASSWORD}\n"))
+    run("createuser", EMAIL, "-", "--confirm")
     assert signs_in(api, PASSWORD)
 
 
