@@ -24,10 +24,12 @@ SECRET = "a-secret-of-more-than-32-characters"
 BINARIES = Path(sys.executable).parent
 
 
-def test_unit_stop_timeout_covers_running_requests() -> None:
+def test_unit_lets_requests_finish_and_processes_be_measured() -> None:
     unit = configparser.RawConfigParser(strict=False)
     unit.read(UNIT)
     assert unit.getint("Service", "TimeoutStopSec") > serving.DRAIN_SECONDS
+    # prometheus_client exports nothing about processes without /proc/stat.
+    assert unit.get("Service", "ProcSubset", fallback="all") == "all"
 
 
 def test_systemd_accepts_unit_and_rates_it_as_confined(tmp_path: Path) -> None:
