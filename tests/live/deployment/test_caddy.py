@@ -25,6 +25,9 @@ def test_caddy_serves_tls_sets_client_address_and_buffers_bodies(tmp_path: Path,
             with proxy_client.slow_clients(proxy, 8):
                 status, headers, _ = proxy.request("POST", "/token?grant_type=refresh_token", b"{}")
             _, _, too_large = proxy.request("POST", "/otp", b"x" * (2**20 + 1))
+            server.stop()
+            proxy.request("GET", "/verify?token=of-a-link", headers={"apikey": "of-a-client"})
+        caddy_log = (tmp_path / "caddy.log").read_text()
         lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
 
     addresses = {line["path"]: line["remote_addr"] for line in lines if str(line.get("path")).startswith("/nowhere/")}
@@ -33,6 +36,8 @@ def test_caddy_serves_tls_sets_client_address_and_buffers_bodies(tmp_path: Path,
     assert (status, headers["strict-transport-security"]) == (400, "max-age=31536000")
     assert too_large["error_code"] == "request_entity_too_large"
     assert "/recover" not in {line.get("path") for line in lines}
+    assert '"uri":"/verify"' in caddy_log
+    assert "of-a-" not in caddy_log
 
 
 def _configure(folder: Path, port: int) -> proxy_client.Proxy:
@@ -47,6 +52,7 @@ def _configure(folder: Path, port: int) -> proxy_client.Proxy:
             "\tservers {\n": "\tservers {\n\t\tprotocols h1 h2\n",
             "auth.example.com {": f"https://{proxy_client.NAME}:{own} {{\n\ttls {certificate} {certificate}",
             "reverse_proxy 127.0.0.1:8081": f"reverse_proxy 127.0.0.1:{port}",
+            "lb_try_duration 5s": "lb_try_duration 100ms",
         },
     )
     (folder / "Caddyfile").write_text(document)
