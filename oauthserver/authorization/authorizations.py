@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.db import transaction
 
@@ -27,7 +27,7 @@ from oauthserver.authorization.sign_in_requirements import NONE, SignInRequireme
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
-from oauthserver.models import OAuthAuthorization, OAuthConsent, Status
+from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
 from tokens.sessions import aal, locks, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -97,14 +97,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
             raise ValidationFailed("authorization request is no longer pending")
         if request.user_id != signed_in.user.id or not _has_valid_client(request):
             raise AuthorizationNotFound
-        decision = partial(
-            record_decision,
-            client_id=request.client_id,
-            scope=request.scope,
-            signed_in=signed_in,
-            caller=caller,
-            at=at,
-        )
+        decision = partial(record_decision, request=request, signed_in=signed_in, caller=caller, at=at)
         if not approves:
             decision(audit.Action.OAUTH_GRANT_DENIED)
             return _refuse(request, signed_in, "access_denied", "User denied the request")
@@ -212,17 +205,24 @@ def _approve(request: OAuthAuthorization, signed_in: SignedInUser, *, stores_con
 
 
 def record_decision(
-    action: audit.Action, *, client_id: UUID, scope: str, signed_in: SignedInUser, caller: Caller, at: datetime
+    action: audit.Action,
+    *,
+    request: OAuthAuthorization | DeviceAuthorization,
+    signed_in: SignedInUser,
+    caller: Caller,
+    at: datetime,
 ) -> None:
     """Record the decision about the request of a client in the audit trail. One statement."""
-    traits = {"client_id": str(client_id), "scopes": scopes.normalize(scope)}
+    traits = {"client_id": str(request.client_id), "scopes": scopes.normalize(request.scope)}
+    if request.resource:
+        traits["resource"] = request.resource
     audit.record(action, actor=signed_in.user, caller=caller, at=at, traits=traits)
     if action is audit.Action.OAUTH_GRANT_APPROVED:
         events.record(
             EventType.OAUTH_GRANT_APPROVED,
             user_id=signed_in.user.id,
             user=lambda: users.user_source.user_json(signed_in.user),
-            data={"client_id": str(client_id), "scopes": scopes.normalize(scope)},
+            data=traits,
             at=at,
         )
 

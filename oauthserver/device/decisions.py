@@ -91,9 +91,7 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
         if approves:
             _requirements(request).check(signed_in)
             action = audit.Action.OAUTH_GRANT_APPROVED
-        authorizations.record_decision(
-            action, client_id=request.client_id, scope=request.scope, signed_in=signed_in, caller=caller, at=at
-        )
+        authorizations.record_decision(action, request=request, signed_in=signed_in, caller=caller, at=at)
         row = DeviceAuthorization.objects.filter(id=request.id)
         if not approves:
             row.update(status=Status.DENIED)

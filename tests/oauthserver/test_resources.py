@@ -25,6 +25,7 @@ from tests.oauthserver.client_application import (
 from tests.oauthserver.client_application import start as start_authorization
 from tests.oauthserver.test_device import approve as approve_device
 from tests.oauthserver.test_device import poll, start
+from tests.observations import audit_payloads
 from tests.tokens.token_requests import read_claims
 
 pytestmark = pytest.mark.django_db
@@ -87,6 +88,7 @@ def test_a_former_consent_covers_its_resources_only(is_device: bool, api: Api, a
     else:
         approve(api, client, session, resource=API)
 
+    assert [entry["traits"].get("resource") for entry in audit_payloads()][-1] == API
     [grant] = api.get("/user/oauth/grants", bearer=session.access_token).json()
     assert grant["resource"] == [API]
     for covered in (API, None):
