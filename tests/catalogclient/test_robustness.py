@@ -302,7 +302,7 @@ def hostile() -> Iterator[HttpPeer]:
     document=DOCUMENTS,
     number=st.integers(0, len(READS) - 1),
 )
-@settings(untimed, max_examples=150)
+@settings(untimed, max_examples=75)
 def test_any_document_of_a_server_is_a_result_or_a_catalog_error(
     hostile: HttpPeer, status: int, config: Any, document: Any, number: int
 ) -> None:

@@ -38,7 +38,7 @@ ABILITIES = {
     "apache": _ON_DISK,
     "apache-async": _ON_DISK | Ability.ASYNC_PLANNING,
     # The SQL database joins levels with dots. Only the in-memory catalog distinguishes all names.
-    "apache-memory": _ALL | Ability.ANY_NAME,
+    "apache-memory": _ALL,
 }
 """In the order of the port arguments of CatalogServer.java."""
 

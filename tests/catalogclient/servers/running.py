@@ -27,8 +27,6 @@ class Ability(enum.Flag):
     """A staged creation shows no metadata location."""
     HISTORY = enum.auto()
     """Keeps older snapshots in the metadata of a table."""
-    ANY_NAME = enum.auto()
-    """Accepts any text as a name, not only lower-case identifiers."""
     CHECKS_PROPERTIES = enum.auto()
     """Rejects a property that is set and removed at once."""
     FILES = enum.auto()
