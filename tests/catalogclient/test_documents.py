@@ -33,6 +33,7 @@ from catalogclient import (
     requirements,
     select_credential,
     snapshot_by_id,
+    types,
     types_equal,
     updates,
 )
@@ -76,6 +77,13 @@ def built(module: Any, discriminator: str) -> set[str]:
     """Return the results of the builders of a module by name."""
     result = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
     return {each for each in result if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
+
+
+def test_libraries_can_evaluate_the_annotations_of_every_document() -> None:
+    documents = [document for document in vars(types).values() if typing.is_typeddict(document)]
+    assert len(documents) > 60
+    for document in documents:
+        assert set(typing.get_type_hints(document)) == document.__required_keys__ | document.__optional_keys__
 
 
 def test_there_is_a_builder_for_every_update_and_requirement() -> None:
