@@ -236,10 +236,13 @@ def flood(head: bytes, piece: bytes) -> Any:
 
 def endless_gzip(connection: socket.socket, stopping: threading.Event) -> None:
     connection.sendall(HEAD + b"Content-Encoding: gzip\r\n\r\n")
-    squeezing = zlib.compressobj(wbits=31)
+    compressor = zlib.compressobj(wbits=31)
     zeros = bytes(1 << 22)
+    connection.sendall(compressor.compress(zeros) + compressor.flush(zlib.Z_SYNC_FLUSH))
+    # The same blocks may be repeated without end.
+    blocks = compressor.compress(zeros) + compressor.flush(zlib.Z_SYNC_FLUSH)
     while not stopping.is_set():
-        connection.sendall(squeezing.compress(zeros) + squeezing.flush(zlib.Z_SYNC_FLUSH))
+        connection.sendall(blocks)
 
 
 @pytest.mark.parametrize(
