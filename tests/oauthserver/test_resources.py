@@ -107,6 +107,8 @@ def test_each_resource_is_validated(api: Api) -> None:
     for resources in ([API, "files"], [API, f"{FILES}#x"], [f"{FILES}?x", API], [API, "https://[::1"], *hidden):
         response = client_application.authorize(api, client, resource=resources)
         assert query_of(response.headers["Location"])["error"] == "invalid_request"
+    many = client_application.authorize(api, client, method="POST", resource="x " * 1025)
+    assert query_of(many.headers["Location"])["error"] == "server_error"
 
 
 def test_resources_of_devices(api: Api, auth_config: ChangeConfig) -> None:
