@@ -131,13 +131,14 @@ def merge_user_metadata(
     user_id: UUID,
     *,
     identity_data: Mapping[str, Any] | None = None,
+    keeps_providers: bool = False,
     signed_in_at: datetime | None = None,
     at: datetime,
 ) -> UserRecord:
     """Write a user's providers into `app_metadata` and merge `identity_data` into `user_metadata`. One statement.
 
-    A null in `identity_data` deletes the key. Must run inside a transaction. Raises AccountChanged when the user no
-    longer exists.
+    A null in `identity_data` deletes the key. Must run inside a transaction that has locked the user's row, or with
+    `keeps_providers`. Raises AccountChanged when the user no longer exists.
     """
     data = identity_data or {}
     values = {key: value for key, value in data.items() if value is not None}
@@ -146,6 +147,7 @@ def merge_user_metadata(
             user_id=user_id,
             identity_data=orjson.dumps(values).decode(),
             deleted_keys=[key for key in data if key not in values],
+            keeps_providers=keeps_providers,
             signed_in_at=signed_in_at,
             at=at,
         )

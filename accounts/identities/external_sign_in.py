@@ -275,7 +275,8 @@ def _update(
     identity, identity_id = match.identity, match.identity_id
     user_data = dict(identity.identity_data)
     is_disputed = False
-    if identity_id is None or match.needs_verification:
+    is_locked = identity_id is None or match.needs_verification or not user.names_providers
+    if is_locked:
         _lock_unchanged(user)
     if identity_id is None:
         added = account_creation.add_identity(
@@ -299,7 +300,9 @@ def _update(
     elif match.confirmation_recipient and not match.is_pending:
         User.objects.filter(id=user.id).update(confirmation_sent_at=at)
     # The user's row before the identity's, as everywhere, so that concurrent requests cannot deadlock.
-    updated = account_claiming.merge_user_metadata(user.id, identity_data=user_data, signed_in_at=signed_in_at, at=at)
+    updated = account_claiming.merge_user_metadata(
+        user.id, identity_data=user_data, keeps_providers=not is_locked, signed_in_at=signed_in_at, at=at
+    )
     if identity_id is not None:
         rows = Identity.objects.filter(id=identity_id, user_id=user.id)
         # An identity that is stored under its former key gets the one with the tenant.

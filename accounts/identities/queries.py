@@ -65,7 +65,7 @@ def _merge_user_metadata() -> str:
     merged = "(coalesce(u.raw_user_meta_data, '{}') || %(identity_data)s::jsonb) - %(deleted_keys)s::text[]"
     return f"""
         UPDATE {namespaced("users")} u SET
-            raw_app_meta_data = CASE WHEN u.is_anonymous THEN u.raw_app_meta_data
+            raw_app_meta_data = CASE WHEN u.is_anonymous OR %(keeps_providers)s THEN u.raw_app_meta_data
                 ELSE coalesce(u.raw_app_meta_data, '{{}}') || coalesce(({providers}), '{{}}') END,
             raw_user_meta_data = CASE WHEN octet_length(({merged})::text) <= %(max_bytes)s THEN {merged}
                 ELSE coalesce(u.raw_user_meta_data, '{{}}') END,
@@ -75,11 +75,18 @@ def _merge_user_metadata() -> str:
 
 
 def merge_user_metadata(
-    *, user_id: UUID, identity_data: str, deleted_keys: list[str], signed_in_at: datetime | None, at: datetime
+    *,
+    user_id: UUID,
+    identity_data: str,
+    deleted_keys: list[str],
+    keeps_providers: bool,
+    signed_in_at: datetime | None,
+    at: datetime,
 ) -> UserRecord | None:
     """Write a user's providers into `app_metadata`, and merge `identity_data`, a JSON object, into `user_metadata`.
 
-    `app_metadata` of an anonymous user stays unchanged. The merge is left out where its result is larger than
+    `app_metadata` of an anonymous user stays unchanged, and with `keeps_providers`: without a lock of the user's row,
+    the statement may see identities as they were before. The merge is left out where its result is larger than
     permitted, because a sign-in must not fail for it.
 
     Returns the updated user with the identities from before the statement; None when the user does not exist or
@@ -88,6 +95,7 @@ def merge_user_metadata(
     values = {
         "identity_data": identity_data,
         "deleted_keys": deleted_keys,
+        "keeps_providers": keeps_providers,
         "max_bytes": conf.current().metadata.max_user_bytes,
         "signed_in_at": signed_in_at,
         "at": at,

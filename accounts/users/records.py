@@ -159,6 +159,16 @@ class UserRecord:
         return list(dict.fromkeys(identity.provider for identity in self.identities))
 
     @property
+    def names_providers(self) -> bool:
+        """True if `app_metadata` names the providers of the identities.
+
+        They are then not written again, because an identity may have been linked or unlinked since the row was read.
+        """
+        metadata, providers = parse_json(self.app_metadata_json), self.providers
+        named = (metadata.get("provider"), metadata.get("providers")) if isinstance(metadata, dict) else ()
+        return not providers or named == (providers[0], providers)
+
+    @property
     def is_controlled(self) -> bool:
         """True if a person has confirmed an identifier of the account, or has signed in to it."""
         return self.confirmed_at is not None or self.last_sign_in_at is not None

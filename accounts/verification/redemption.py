@@ -270,9 +270,9 @@ def _update_claimed(secret: VerifiedSecret, columns: dict[str, Any]) -> None:
 
 
 def _providers(user: UserRecord) -> dict[str, Any]:
-    providers = user.providers
-    if not providers:
+    if user.names_providers:
         return {}
+    providers = user.providers
     named = {"provider": providers[0], "providers": providers}
     return {"raw_app_meta_data": updates.merged_json("raw_app_meta_data", named)}
 

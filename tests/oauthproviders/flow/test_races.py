@@ -21,7 +21,7 @@ from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_concurrently, run_in_own_connection, wait_for_lock_waiters
+from tests.concurrency import run_concurrently, run_in_order, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import MockedServer, in_json
@@ -107,6 +107,25 @@ def test_concurrent_first_sign_ins_of_a_user_create_one_account(github: GitHub, 
 
     assert count_by_mark(locations, "#access_token=") == [MANY]
     assert (User.objects.count(), Identity.objects.count(), Session.objects.count()) == (1, 1, MANY)
+
+
+def test_a_sign_in_that_waits_for_the_removal_of_another_identity_keeps_its_providers(
+    github: GitHub, browser: Browser, api: Api
+) -> None:
+    sign_in = factories.make_session(make_user(email="ada@example.com"))
+    browser.sign_in()
+    own = sign_in.user.identities.get(provider="email")
+    state = browser.start()
+
+    responses = run_in_order(
+        sign_in.user.id,
+        lambda: api.delete(f"/user/identities/{own.id}", bearer=sign_in.access_token),
+        lambda: browser.callback(state),
+        until_update=True,
+    )
+
+    assert [response.status_code for response in responses] == [200, 302]
+    assert User.objects.get().raw_app_meta_data == {"provider": "github", "providers": ["github"]}
 
 
 def test_an_identity_is_linked_to_one_of_two_users(github: GitHub, browser: Browser, api: Api) -> None:
