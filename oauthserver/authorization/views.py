@@ -31,6 +31,7 @@ from oauthserver.clients import authentication as client_authentication
 from oauthserver.clients import client_requests
 from oauthserver.clients.client_endpoint import AuthenticatedClientEndpoint
 from oauthserver.endpoints import OAuthEndpoint
+from oauthserver.models import RegistrationType
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
@@ -220,7 +221,8 @@ class PushedRequestView(AuthenticatedClientEndpoint):
         """
         at = timezone.now()
         client, parameters = client_authentication.authenticate(request.http, PushedRequestForm, at=at).require()
-        if client.is_public:  # a confidential client pushes the requests of all its users from one address
+        # A confidential client pushes the requests of all its users from one address. Anyone can register another one.
+        if client.is_public or client.registration_type == RegistrationType.DYNAMIC:
             throttling.check(Bucket.OAUTH_AUTHORIZE, request.http)
         request_uri = pushed_requests.push(parameters, client=client, at=at)
         content = {"request_uri": request_uri, "expires_in": int(pushed_requests.LIFETIME.total_seconds())}

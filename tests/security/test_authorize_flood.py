@@ -18,6 +18,7 @@ from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.oauthproviders.browser import provider_settings
 from tests.oauthserver import client_application
+from tests.oauthserver.client_application import Application
 from tests.oauthserver.test_pushed_requests import push
 from tokens.models import FlowState
 
@@ -65,16 +66,19 @@ def test_a_flood_of_callbacks_is_refused(api: Api) -> None:
 
 @pytest.mark.usefixtures("slow_refill")
 def test_a_flood_of_authorization_requests_is_refused(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(oauth_server={"enabled": True, "authorization_path": "/oauth/consent"})
+    auth_config(oauth_server={"enabled": True, "authorization_path": "/consent", "allow_dynamic_registration": True})
     public = client_application.register(api)
     confidential = client_application.register(api, token_endpoint_auth_method="client_secret_post")
+    metadata = {"redirect_uris": [client_application.CALLBACK], "token_endpoint_auth_method": "client_secret_post"}
+    registered = api.post("/oauth/clients/register", metadata).json()
+    own = Application(registered["client_id"], registered["client_secret"], "client_secret_post")
 
     pushed = [push(public, scope="email").status_code for _ in range(BURST - 1)]
     authorized = [client_application.authorize(api, public, scope="email").status_code for _ in range(2)]
 
     assert (pushed, authorized) == ([201] * (BURST - 1), [302, 429])
     # A confidential client pushes the requests of all its users from one address.
-    assert [push(client, scope="email").status_code for client in (public, confidential)] == [429, 201]
+    assert [push(client, scope="email").status_code for client in (public, own, confidential)] == [429, 429, 201]
     assert OAuthAuthorization.objects.count() == BURST + 1
 
 
