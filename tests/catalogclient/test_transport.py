@@ -305,6 +305,14 @@ def test_transfer_encodings(peer: HttpPeer, connect: Connect, compress: bool) ->
     assert len(connect().list_namespaces()) == 9_000
 
 
+def test_interim_responses_are_skipped(peer: HttpPeer, connect: Connect) -> None:
+    interim = b"".join(b"HTTP/1.1 %d Interim\r\nLink: </x>\r\n\r\n" % status for status in (100, 102, 103, 103))
+    peer.respond(Response(raw=interim + HEAD + b"Content-Length: 2\r\n\r\n{}"))
+    catalog = connect(retry=None)
+    assert len(catalog.list_namespaces()) == 0
+    assert catalog.namespace_exists("a")
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 300])
 def test_redirects_are_not_followed(peer: HttpPeer, connect: Connect, status: int) -> None:
     with HttpPeer() as other:

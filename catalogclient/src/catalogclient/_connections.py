@@ -11,10 +11,13 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
+
+_INTERIM = (HTTPStatus.PROCESSING, HTTPStatus.EARLY_HINTS)
 
 
 @dataclass(slots=True)
@@ -75,6 +78,14 @@ class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp = io.BufferedReader(_Incoming(sock, self.fp.detach()))
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """Skip the interim responses that the base class takes for final ones (RFC 9110 §15.2)."""
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]  # not in its stub
+            if status not in _INTERIM:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
 
 
 class _Connection(HTTPConnection):

@@ -124,6 +124,16 @@ def test_creates_updates_renames_and_drops_a_table(env: dict[str, str], shop: st
     assert run("show", f"{shop}.invoices", env=env).returncode == 3
 
 
+def test_the_properties_of_a_request_may_be_null_but_not_a_list(peer: HttpPeer) -> None:
+    peer.respond(in_json({"metadata": METADATA}))
+    command = ("create", "a.t", "-", "--property", "k=v", "--config-mode", "never", "--uri", peer.url)
+    assert run(*command, env={}, text='{"schema": {}, "properties": null}').returncode == 0
+    assert peer.received[0].json()["properties"] == {"k": "v"}
+    wrong = run(*command, env={}, text='{"schema": {}, "properties": [1]}')
+    assert (wrong.returncode, len(peer.received)) == (2, 1)
+    assert "properties" in wrong.stderr
+
+
 def test_creates_updates_and_drops_a_namespace(env: dict[str, str], shop: str) -> None:
     inner = f"{shop}.inner"
     assert _document(run("create-namespace", inner, "--property", "a=1", env=env))["namespace"] == [shop, "inner"]

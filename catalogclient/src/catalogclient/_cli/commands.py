@@ -172,7 +172,7 @@ def create(catalog: RestCatalog, arguments: argparse.Namespace) -> Output:
     if arguments.location:
         request["location"] = arguments.location
     if arguments.property:
-        request["properties"] = {**request.get("properties", {}), **dict(arguments.property)}
+        request["properties"] = {**(request.get("properties") or {}), **dict(arguments.property)}
     result = catalog.create_table_result(arguments.table[:-1], request)
     return Output(
         document={"metadata-location": result.metadata_location, "metadata": result.metadata},
@@ -192,6 +192,8 @@ def _request(file: Path) -> types.CreateTableRequest:
         document = {"schema": document}
     if not isinstance(document, dict) or not isinstance(document.get("schema"), dict):
         raise InvalidArgumentError(f"{file} contains neither a schema nor a create request with a schema")
+    if not isinstance(document.get("properties") or {}, dict):
+        raise InvalidArgumentError(f"the properties in {file} are not an object")
     request: types.CreateTableRequest = document  # type: ignore[assignment]  # the server checks the rest
     return request
 
