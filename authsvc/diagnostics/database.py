@@ -16,7 +16,8 @@ from django.utils import timezone
 from authsvc import conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.diagnostics import readiness
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, failure, ok, warning
+from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, failure, ok, warning
+from authsvc.security import encrypted_columns
 from authsvc.server import serving
 
 _MIN_VERSION = 140_000
@@ -30,7 +31,9 @@ class DatabaseDiagnostic:
             with connection.cursor() as cursor:
                 yield _version(cursor)
                 yield _rights(cursor)
-                yield _migrations(cursor)
+                yield (migrations := _migrations(cursor))
+                if migrations.outcome == Outcome.OK:
+                    yield _encryption_keys()
                 yield _queue(cursor)
                 yield _connections(cursor)
                 yield _pooler(connection, cursor)
@@ -84,6 +87,15 @@ def _migrations(cursor: CursorWrapper) -> CheckResult:
         message = f"{len(missing)} are not applied, first {missing[0]}"
         return warning("migrations", message, "Start the server, or run manage.py migrate.")
     return ok("migrations", "all migrations are applied")
+
+
+def _encryption_keys() -> CheckResult:
+    unknown = encrypted_columns.unknown_keys()
+    if not unknown:
+        return ok("encryption keys", "every key of a sample of the encrypted values is configured")
+    values = ", ".join(f"{column} with {key_id}" for column, key_id in unknown)
+    remedy = "Add the keys to AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS."
+    return failure("encryption keys", f"values are encrypted with keys that are not configured: {values}", remedy)
 
 
 def _queue(cursor: CursorWrapper) -> CheckResult:

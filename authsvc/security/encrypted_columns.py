@@ -51,15 +51,18 @@ def columns() -> list[Column]:
     ]
 
 
-def warn_about_unknown_keys() -> None:
-    """Log each key id that a sample of the stored values uses and that is not configured."""
+def unknown_keys() -> list[tuple[Column, str]]:
+    """The key ids that a sample of the stored values uses and that are not configured, by column."""
     known = {*conf.current().database.decryption_keys, encryption.DERIVED_KEY_ID}
-    for column in columns():
-        for key_id in sorted(_key_ids(column) - known):
-            logger.warning(
-                "values are encrypted with a key that is not configured",
-                extra={"column": str(column), "key_id": key_id},
-            )
+    return [(column, key_id) for column in columns() for key_id in sorted(_key_ids(column) - known)]
+
+
+def warn_about_unknown_keys() -> None:
+    """Log each of `unknown_keys`."""
+    for column, key_id in unknown_keys():
+        logger.warning(
+            "values are encrypted with a key that is not configured", extra={"column": str(column), "key_id": key_id}
+        )
 
 
 def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> ReencryptionResult:

@@ -18,6 +18,8 @@ from django.utils import timezone
 
 from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc.conf import Secret
+from authsvc.diagnostics.database import DatabaseDiagnostic
+from authsvc.diagnostics.registry import DiagnosticContext, Outcome
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.concurrency import run_in_own_connection, wait_for_lock_waiters
@@ -213,6 +215,10 @@ def test_unknown_keys_are_logged_once_per_column(encrypt_with: Encrypt, caplog: 
         ("sessions.refresh_token_hmac_key", "old"),
         ("users.encrypted_password", "old"),
     ]
+    context = DiagnosticContext(public_url="")
+    [diagnosed] = [result for result in DatabaseDiagnostic().run(context) if result.subject == "encryption keys"]
+    assert diagnosed.outcome == Outcome.FAILURE
+    assert "users.encrypted_password with old" in diagnosed.message
 
 
 @pytest.mark.django_db(transaction=True)
