@@ -156,8 +156,8 @@ def switches_by_key(name: str, *, keys: tuple[str, ...], help: str, example: str
     return declared_field
 
 
-def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
-    """A field that holds every variable that begins with one of `names`, by its name without `AUTH_`.
+def variables_of_standard(*names: str, help: str, defaults: Mapping[str, str]) -> Mapping[str, Secret]:
+    """A field that holds every variable that begins with one of `names`, and `defaults`, by its name without `AUTH_`.
 
     All values are secrets, because some of them are credentials.
     """
@@ -165,7 +165,7 @@ def variables_of_standard(*names: str, help: str) -> Mapping[str, Secret]:
         names=names,
         documented_name=names[0],
         type=SECRET,
-        default={},
+        default={name: Secret(value) for name, value in defaults.items()},
         help=help,
         needs_restart=True,
         is_open_ended=True,
@@ -228,5 +228,5 @@ def _field(declared: Setting) -> Any:
     if declared.is_required:
         return field(repr=is_shown, metadata=metadata)
     if isinstance(declared.default, dict):
-        return field(default_factory=dict, repr=is_shown, metadata=metadata)
+        return field(default_factory=declared.default.copy, repr=is_shown, metadata=metadata)
     return field(default=declared.default, repr=is_shown, metadata=metadata)

@@ -130,7 +130,7 @@ class _Reader:
 
     def _read_setting(self, setting: Setting) -> Any:
         if setting.is_open_ended:
-            return self._read_standard(setting.names)
+            return self._read_standard(setting.names, setting.default)
         if setting.collect is None:
             return self._read_value(setting, setting.names)
         values = {key: self._read_value(setting, setting.names_for(key)) for key in setting.keys}
@@ -167,13 +167,13 @@ class _Reader:
             return default
         return value
 
-    def _read_standard(self, prefixes: tuple[str, ...]) -> dict[str, Secret]:
+    def _read_standard(self, prefixes: tuple[str, ...], defaults: Mapping[str, Secret]) -> dict[str, Secret]:
         variables = self._environment.ENVIRON
         values: dict[str, Secret] = {}
         for prefix in prefixes:
             for name in sorted(name for name in variables if name.startswith(prefix)):
                 values.setdefault(name.removeprefix(PREFIX), Secret(variables[name]))
-        return dict(sorted(values.items()))
+        return dict(sorted({**defaults, **values}.items()))
 
 
 def _range_problem(setting: Setting, value: Any) -> str:

@@ -18,13 +18,6 @@ FLUSH_SECONDS = 5.0
 """Longest wait for collectors when a process ends."""
 _INSTALL = "pip install -r requirements.server.lock"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:[-.]?rc\.?(\d+))?")
-# Operators choose otherwise by setting these variables themselves.
-_DEFAULT_VARIABLES = {
-    # Attributes by their present names and by the older ones, such as `http.method`.
-    "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup",
-    # Without baggage, which would pass values from clients to other servers.
-    "OTEL_PROPAGATORS": "tracecontext",
-}
 
 _is_instrumented = False
 _is_listening = False
@@ -44,9 +37,6 @@ def prepare() -> None:
     config = conf.current().telemetry
     if config.traces or config.metrics:
         conf.export_variables(config.variables)
-        environment = conf.process_environment()
-        for name, value in _DEFAULT_VARIABLES.items():
-            environment.setdefault(name, value)
     if config.traces:
         _attempt("tracing", _instrument)
     if config.metrics == "prometheus":

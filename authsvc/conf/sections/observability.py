@@ -147,6 +147,12 @@ class Telemetry:
         "AUTH_OTEL_",
         "OTEL_",
         help="Every variable of the OpenTelemetry standard; the name with `AUTH_` counts first.",
+        defaults={
+            # Attributes by their present names and by the older ones, such as `http.method`.
+            "OTEL_SEMCONV_STABILITY_OPT_IN": "http/dup",
+            # Without baggage, which would pass values from clients to other servers.
+            "OTEL_PROPAGATORS": "tracecontext",
+        },
     )
 
     @property

@@ -85,6 +85,10 @@ def _sms_credentials() -> list[tuple[str, str, str, object]]:
     ]
 
 
+OTEL_DEFAULTS = {
+    "OTEL_SEMCONV_STABILITY_OPT_IN": conf.Secret("http/dup"),
+    "OTEL_PROPAGATORS": conf.Secret("tracecontext"),
+}
 SETTINGS: list[tuple[str, str, str, object]] = [
     ("AUTH_SITE_URL", "https://x", "site.url", "https://x"),
     ("AUTH_URI_ALLOW_LIST", "https://*.x/**,myapp://login", "site.allow_list", ("https://*.x/**", "myapp://login")),
@@ -209,9 +213,15 @@ SETTINGS: list[tuple[str, str, str, object]] = [
         "AUTH_OTEL_EXPORTER_OTLP_HEADERS",
         "key=s",
         "telemetry.variables",
-        {"OTEL_EXPORTER_OTLP_HEADERS": conf.Secret("key=s")},
+        OTEL_DEFAULTS | {"OTEL_EXPORTER_OTLP_HEADERS": conf.Secret("key=s")},
     ),
-    ("OTEL_SERVICE_NAME", "auth", "telemetry.variables", {"OTEL_SERVICE_NAME": conf.Secret("auth")}),
+    ("OTEL_SERVICE_NAME", "auth", "telemetry.variables", OTEL_DEFAULTS | {"OTEL_SERVICE_NAME": conf.Secret("auth")}),
+    (
+        "OTEL_PROPAGATORS",
+        "baggage",
+        "telemetry.variables",
+        OTEL_DEFAULTS | {"OTEL_PROPAGATORS": conf.Secret("baggage")},
+    ),
     ("AUTH_SMTP_ADMIN_EMAIL", "a@example.com", "smtp.admin_email", "a@example.com"),
     ("AUTH_SMTP_PORT", "465", "smtp.port", 465),
     ("AUTH_SMTP_USER", "me", "smtp.user", "me"),
@@ -410,7 +420,7 @@ def test_the_defaults_are_those_of_the_declarations() -> None:
         (
             {"AUTH_OTEL_SERVICE_NAME": "a", "OTEL_SERVICE_NAME": "b"},
             "telemetry.variables",
-            {"OTEL_SERVICE_NAME": conf.Secret("a")},
+            OTEL_DEFAULTS | {"OTEL_SERVICE_NAME": conf.Secret("a")},
         ),
         ({"AUTH_WEB_CONCURRENCY": "9"}, "api.processes", 0),
         ({"auth_disable_signup": "true", "AUTH_UNKNOWN": "x", "DISABLE_SIGNUP": "true"}, "signup.disabled", False),

@@ -21,6 +21,7 @@ from authsvc.security import rate_limits
 from authsvc.server import reload
 from authsvc.server.reload import Reloader
 from authsvc.server.request_slots import RequestSlots
+from tests import ports
 from tests.conftest import ChangeConfig
 from tests.live import servers, sign_ups
 from tests.live.processes import all_serving_processes, serving_processes
@@ -93,7 +94,8 @@ GITHUB = {
 def test_settings_change_under_load_and_invalid_ones_change_nothing(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
-    server = reload_server(AUTH_MAILER_AUTOCONFIRM="true")
+    metrics = {"AUTH_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": str(ports.free_port())}
+    server = reload_server(AUTH_MAILER_AUTOCONFIRM="true", AUTH_METRICS_ENABLED="true", **metrics)
     before = serving_processes(server)
     has_ended = threading.Event()
     statuses: list[int] = []
@@ -127,6 +129,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     assert set(statuses) == {200}
     assert serving_processes(server) == before
     assert len(lines(server, RELOADED)) == 2  # only the leader logs it
+    assert lines(server, "a changed setting takes effect after a restart") == []
     assert "hunter2" not in server.log.read_text()
 
 
