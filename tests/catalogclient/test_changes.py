@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catalogclient import (
+    CatalogError,
     CommitFailedError,
     CommitStateUnknownError,
     InvalidArgumentError,
@@ -365,18 +366,20 @@ def test_a_change_that_no_longer_applies_ends_the_commit(peer: HttpPeer, connect
     assert sent(peer) == ["GET", "POST", "GET"]
 
 
+@pytest.mark.parametrize("outcome", [Response(raw=b"", close=True), Response(body=b"<html>")])
 @pytest.mark.parametrize("properties", [{"a": "b"}, {"a": "other"}])
 def test_an_unknown_outcome_is_resolved_by_loading_the_table(
-    peer: HttpPeer, connect: Connect, properties: dict[str, str]
+    peer: HttpPeer, connect: Connect, properties: dict[str, str], outcome: Response
 ) -> None:
-    peer.respond(loaded(), Response(raw=b"", close=True), loaded(properties=properties))
+    peer.respond(loaded(), outcome, loaded(properties=properties))
     catalog = connect(retry=AT_ONCE)
     change = updates.set_properties({"a": "b"})
     if properties == {"a": "b"}:
         assert catalog.commit("a.t", change).metadata["properties"] == properties
     else:
-        with pytest.raises(CommitStateUnknownError):
+        with pytest.raises(CatalogError) as caught:
             catalog.commit("a.t", change)
+        assert caught.value.is_commit_state_unknown
     assert sent(peer) == ["GET", "POST", "GET"]
 
 

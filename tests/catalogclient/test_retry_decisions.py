@@ -179,6 +179,7 @@ def test_an_invalid_response_to_a_change_is_maybe_applied() -> None:
         with pytest.raises(InvalidResponseError) as caught:
             attempts(endpoint).next_delay(InvalidResponseError("x", status=200), now=0.0)
         assert caught.value.maybe_applied is maybe
+        assert caught.value.is_commit_state_unknown is (endpoint is COMMIT)
 
 
 def test_delays_double_up_to_the_maximum() -> None:

@@ -96,6 +96,8 @@ class RetryState:
             outcome = CommitStateUnknownError(error.message, **{name: getattr(error, name) for name in _COPIED_FIELDS})
             outcome.__cause__ = error
         outcome.maybe_applied = self.ambiguous and not conclusive
+        if outcome.maybe_applied and self.operation.effect is Effect.COMMIT:
+            outcome.is_commit_state_unknown = True
         outcome.attempts = self.number
         outcome.idempotency_key = self.key
         return outcome

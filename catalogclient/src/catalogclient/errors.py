@@ -51,6 +51,7 @@ class CatalogError(Exception):
     maybe_applied: bool
     """True if the change may have taken effect although the call failed."""
     is_commit_state_unknown: bool
+    """True for CommitStateUnknownError, and for an invalid response to a commit. The commit may have been applied."""
 
     def __init__(
         self,

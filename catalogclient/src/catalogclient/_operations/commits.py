@@ -15,7 +15,7 @@ from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import CommitTableResult, LoadTableResult
 from catalogclient.changes import Change, updates_for
-from catalogclient.errors import CatalogError, CommitFailedError, CommitStateUnknownError, InvalidArgumentError
+from catalogclient.errors import CatalogError, CommitFailedError, InvalidArgumentError
 from catalogclient.requirements import for_update
 
 _INDEPENDENT_ACTIONS = ("set-properties", "remove-properties", "set-location", "upgrade-format-version")
@@ -38,7 +38,8 @@ class CommitOperations(TableOperations):
 
         Raises NoSuchTableError, CommitFailedError if a requirement does not hold, and CommitStateUnknownError if the
         change may have been applied. In the last case do not resend it without its key and do not delete the files
-        that it references; see reconcile_commit. Source: OpenAPI, `updateTable`.
+        that it references; see reconcile_commit. The same applies to an InvalidResponseError, whose
+        `is_commit_state_unknown` is true. Source: OpenAPI, `updateTable`.
         """
         if request is not None and (requirements or updates):
             raise InvalidArgumentError("pass either the request or requirements and updates")
@@ -103,7 +104,9 @@ class CommitOperations(TableOperations):
                 await self._runtime.sleep(policy.delay(attempt))
                 attempt += 1
                 base = None
-            except CommitStateUnknownError as unknown:
+            except CatalogError as unknown:
+                if not unknown.is_commit_state_unknown:
+                    raise
                 try:
                     current = await self.load_table_result(table, snapshots="all", **call)
                 except CatalogError as error:
