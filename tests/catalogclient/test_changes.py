@@ -281,9 +281,11 @@ def sent(peer: HttpPeer) -> list[str]:
 
 def test_a_commit_loads_and_derives_the_requirements(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(loaded())
-    result = connect().commit("a.t", changes.add_column("x", "int"), updates.set_properties({"a": "b"}))
+    catalog = connect(access_delegation=["vended-credentials"])
+    result = catalog.commit("a.t", changes.add_column("x", "int"), updates.set_properties({"a": "b"}))
     assert result.metadata_location == "s3://b/0.json"
     assert sent(peer) == ["GET", "POST"]
+    assert peer.received[0].headers["X-Iceberg-Access-Delegation"] is None
     body = peer.received[1].json()
     assert [each["type"] for each in body["requirements"]] == [
         *("assert-table-uuid", "assert-last-assigned-field-id", "assert-current-schema-id")

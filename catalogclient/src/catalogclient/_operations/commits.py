@@ -24,6 +24,8 @@ commit may have assigned or moved, and the derived requirements cannot protect i
 
 
 class CommitOperations(TableOperations):
+    # Loads of these operations request no storage credentials, because their results do not contain any.
+
     @operation
     async def update_table(
         self,
@@ -84,7 +86,7 @@ class CommitOperations(TableOperations):
         updates = [] if base is None else updates_for(base, changes)
         while True:
             if base is None or not updates:
-                loaded = await self.load_table_result(table, **call)
+                loaded = await self.load_table_result(table, access_delegation=None, **call)
                 base = loaded.metadata
                 updates = updates_for(base, changes)
                 if not updates:
@@ -108,7 +110,7 @@ class CommitOperations(TableOperations):
                 if not unknown.is_commit_state_unknown:
                     raise
                 try:
-                    current = await self.load_table_result(table, snapshots="all", **call)
+                    current = await self.load_table_result(table, snapshots="all", access_delegation=None, **call)
                 except CatalogError as error:
                     raise unknown from error
                 if not _is_applied(updates, current.metadata):
@@ -138,7 +140,7 @@ class CommitOperations(TableOperations):
         snapshot_id = _only_snapshot(request)
         if snapshot_id is None:
             return None
-        result = await self.load_table_result(table, snapshots="all", **call)
+        result = await self.load_table_result(table, snapshots="all", access_delegation=None, **call)
         if result.metadata_location is None or _metadata.snapshot_by_id(result.metadata, snapshot_id) is None:
             return None
         return _as_commit_result(result)
