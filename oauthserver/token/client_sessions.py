@@ -16,6 +16,7 @@ from oauthserver.errors import InvalidGrant, OwnerBanned
 from oauthserver.models import OAuthClient
 from oauthserver.token import id_tokens
 from tokens.sessions import lifecycle
+from tokens.sessions.errors import UserBanned
 from tokens.sessions.lifecycle import ClientGrant, TokenPair
 
 
@@ -68,7 +69,10 @@ def start(
         approving_session_id=access.browser_session_id,
     )
     method = f"oauth_provider/{grant}"
-    tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, client_grant=client_grant)
+    try:
+        tokens = lifecycle.start_session(user=user, method=method, caller=caller, at=at, client_grant=client_grant)
+    except UserBanned:  # since the row was read
+        raise OwnerBanned from None
     user = queries.AccountUsers().record_sign_in(user, at=at)
     id_token = ""
     if scopes.OPENID in scopes.parse(access.scope):

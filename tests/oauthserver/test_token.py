@@ -10,6 +10,7 @@ from urllib.parse import quote
 import jwt
 import orjson
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import User
@@ -252,6 +253,23 @@ def test_users_who_cannot_sign_in(api: Api) -> None:
     assert_oauth_error(exchange(client, code), "invalid_grant", "User not found for authorization code")
     rows._raw_delete("default")
     assert_oauth_error(exchange(client, code), "invalid_grant", "Invalid authorization code")
+
+
+def test_a_user_is_banned_during_an_exchange(api: Api) -> None:
+    application, session = register(api), make_session()
+    code = approve(api, application, session)
+
+    with connection.cursor() as cursor:
+        # The entry is stored after the user was read.
+        cursor.execute(
+            "CREATE FUNCTION ban() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN UPDATE users SET banned_until = now() + interval '1 hour'; RETURN NULL; END $$"
+        )
+        cursor.execute("CREATE TRIGGER ban AFTER INSERT ON audit_log_entries EXECUTE FUNCTION ban()")
+
+    response = exchange(application, code)
+
+    assert_oauth_error(response, "access_denied", "User is banned")
 
 
 def test_plain_challenge(api: Api) -> None:
