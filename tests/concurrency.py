@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import Counter
@@ -19,21 +20,28 @@ from tokens.models import Session
 
 Result = TypeVar("Result")
 
+_threads = ThreadPoolExecutor(64)
+"""They keep their database connections for later tests: PostgreSQL needs longer to open one than for most requests."""
+
 
 def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
     """The results of the calls, in their order. All calls start together, when every thread has its connection."""
     barrier = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Result]) -> Result:
-        try:
-            connection.ensure_connection()
-            barrier.wait(timeout=30)
-            return call()
-        finally:
-            connection.close()
+        connection.ensure_connection()
+        barrier.wait(timeout=30)
+        return call()
 
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return list(threads.map(run, calls))
+    return [future.result() for future in [_start(functools.partial(run, call)) for call in calls]]
+
+
+def _start(call: Callable[[], Result]) -> Future[Result]:
+    def run() -> Result:
+        connection.close_if_unusable_or_obsolete()
+        return call()
+
+    return _threads.submit(run)
 
 
 def run_in_own_connection(call: Callable[[], Result]) -> Result:
@@ -58,26 +66,22 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result], until_update: bool
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        try:
-            with transaction.atomic():
-                User.objects.select_for_update(no_key=until_update).get(id=user_id)
-                locked.set()
-                release.wait(60)
-        finally:
-            connection.close()
+        with transaction.atomic():
+            User.objects.select_for_update(no_key=until_update).get(id=user_id)
+            locked.set()
+            release.wait(60)
 
-    with ThreadPoolExecutor(len(calls) + 1) as threads:
-        holder = threads.submit(hold)
-        try:
-            assert locked.wait(30)
-            running: list[Future[Result]] = []
-            for call in calls:
-                running.append(threads.submit(run_in_own_connection, call))
-                _wait_until_locked(running)
-        finally:
-            release.set()
-        holder.result()
-        return [future.result() for future in running]
+    holder = _start(hold)
+    try:
+        assert locked.wait(30)
+        running: list[Future[Result]] = []
+        for call in calls:
+            running.append(_start(call))
+            _wait_until_locked(running)
+    finally:
+        release.set()
+    holder.result()
+    return [future.result() for future in running]
 
 
 def wait_for_lock_waiters(number: int) -> None:
@@ -111,19 +115,15 @@ def lock_session(session: Session, *, seconds: float = 60) -> Iterator[None]:
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        try:
-            with transaction.atomic():
-                Session.objects.select_for_update().get(id=session.id)
-                locked.set()
-                release.wait(seconds)
-        finally:
-            connection.close()
+        with transaction.atomic():
+            Session.objects.select_for_update().get(id=session.id)
+            locked.set()
+            release.wait(seconds)
 
-    holder = threading.Thread(target=hold)
-    holder.start()
+    holder = _start(hold)
     assert locked.wait(10)
     try:
         yield
     finally:
         release.set()
-        holder.join()
+        holder.result()
