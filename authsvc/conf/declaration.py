@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -190,11 +191,13 @@ def section_by_key(kind: type[Section], title: str, *, prefix: str, keys: tuple[
     return value
 
 
-def members(kind: type) -> Iterator[tuple[str, Setting | SectionDeclaration]]:
-    """The declared fields of a section by name."""
-    for member in dataclasses.fields(kind):
-        if _METADATA in member.metadata:
-            yield member.name, member.metadata[_METADATA]
+@functools.cache
+def members(kind: type, prefix: str = "") -> tuple[tuple[str, Setting | SectionDeclaration], ...]:
+    """The declared fields of a section by name; the names of settings begin with `prefix`."""
+    declared = [
+        (member.name, member.metadata[_METADATA]) for member in dataclasses.fields(kind) if _METADATA in member.metadata
+    ]
+    return tuple((name, item.below(prefix) if isinstance(item, Setting) else item) for name, item in declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +210,21 @@ class SettingField:
     setting: Setting
 
 
-def settings_of(kind: type, *, prefix: str = "", title: str = "", path: tuple[str, ...] = ()) -> Iterator[SettingField]:
+@functools.cache
+def settings_of(kind: type) -> tuple[SettingField, ...]:
     """All settings of a section and the sections below it, in the order of their declaration."""
-    for name, member in members(kind):
+    return tuple(_settings_below(kind))
+
+
+def _settings_below(
+    kind: type, *, prefix: str = "", title: str = "", path: tuple[str, ...] = ()
+) -> Iterator[SettingField]:
+    for name, member in members(kind, prefix):
         if isinstance(member, Setting):
-            yield SettingField(title, (*path, name), member.below(prefix))
+            yield SettingField(title, (*path, name), member)
         else:
             inner_path = (*path, name, "*") if member.keys else (*path, name)
-            for inner in settings_of(
+            for inner in _settings_below(
                 member.section, prefix=prefix + member.prefix, title=member.title or title, path=inner_path
             ):
                 keys = member.keys or inner.setting.keys

@@ -115,11 +115,11 @@ class _Reader:
 
     def read_section(self, kind: type[Any], prefix: str = "") -> Any:
         fields: dict[str, Any] = {}
-        for name, member in members(kind):
+        for name, member in members(kind, prefix):
             if isinstance(member, SectionDeclaration):
                 fields[name] = self._read_sections(member, prefix)
             else:
-                fields[name] = self._read_setting(member.below(prefix))
+                fields[name] = self._read_setting(member)
         return kind(**fields)
 
     def _read_sections(self, declaration: SectionDeclaration, prefix: str) -> Any:
