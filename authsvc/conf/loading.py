@@ -113,7 +113,7 @@ class _Reader:
         self._environment = environ.Env()
         self._environment.ENVIRON = variables
 
-    def read_section(self, kind: type[Any], prefix: str = "") -> Any:
+    def read_section(self, kind: type, prefix: str = "") -> Any:
         fields: dict[str, Any] = {}
         for name, member in members(kind, prefix):
             if isinstance(member, SectionDeclaration):
