@@ -26,6 +26,8 @@ class Console:
 
     def __init__(self) -> None:
         self.client = Client(enforce_csrf_checks=True)
+        self._csrf_tokens: dict[str, str] = {}
+        """The token in forms of each CSRF cookie."""
 
     def get(self, path: str = START, **headers: str) -> ApiResponse:
         response: Any = self.client.get(path, headers=headers)
@@ -38,10 +40,12 @@ class Console:
         return page.content.decode()
 
     def submit(self, page: str, *, to: str = "", headers: Any = None, **fields: str) -> ApiResponse:
-        """Submit the form of a page with its CSRF token."""
-        token = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
-        assert token, "the page has no form"
-        form = {"csrfmiddlewaretoken": token[1].decode(), **fields}
+        """Submit the form of a page. The page is read for its CSRF token, unless another one had the same cookie."""
+        if self.cookie("operator_csrf") not in self._csrf_tokens:
+            token = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', self.get(page).content)
+            assert token, "the page has no form"
+            self._csrf_tokens[self.cookie("operator_csrf")] = token[1].decode()
+        form = {"csrfmiddlewaretoken": self._csrf_tokens[self.cookie("operator_csrf")], **fields}
         response: Any = self.client.post(to or page, form, headers=headers)
         return response  # type: ignore[no-any-return]
 
