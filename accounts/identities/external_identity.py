@@ -61,10 +61,14 @@ class ExternalIdentity:
     addresses: tuple[Address, ...] = field(repr=False)
     email_optional: bool
     """The provider accepts users without an email address."""
+    needs_address: bool = True
+    """False if the identity signs in whatever address its account has, as a wallet, which has no addresses."""
     scope: SubjectScope | None = None
 
     @classmethod
-    def from_profile(cls, profile: ProviderProfile, *, provider: str, email_optional: bool) -> ExternalIdentity:
+    def from_profile(
+        cls, profile: ProviderProfile, *, provider: str, email_optional: bool, needs_address: bool = True
+    ) -> ExternalIdentity:
         """The identity of a profile; addresses that an account cannot have are left out.
 
         Raises UnusableSubject, MetadataTooLarge.
@@ -84,6 +88,7 @@ class ExternalIdentity:
             identity_data=identity_data,
             addresses=addresses,
             email_optional=email_optional,
+            needs_address=needs_address,
             scope=scope,
         )
 

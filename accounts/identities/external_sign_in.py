@@ -53,7 +53,7 @@ class AccountMatch:
     @property
     def needs_verification(self) -> bool:
         """The account's address has to be verified first."""
-        if self.identity.email_optional and not self.email:
+        if not self.identity.needs_address or (self.identity.email_optional and not self.email):
             return False
         if self.user is None:
             return True

@@ -215,7 +215,9 @@ def _identity(chain: str, address: str, message: WalletMessage) -> ExternalIdent
             "statement": message.statement if chain == "ethereum" else message.statement or "",
         },
     }
-    return ExternalIdentity.from_profile(ProviderProfile(claims=claims), provider=_PROVIDER, email_optional=True)
+    return ExternalIdentity.from_profile(
+        ProviderProfile(claims=claims), provider=_PROVIDER, email_optional=True, needs_address=False
+    )
 
 
 def _use_up(chain: str, address: str, message: str, *, expires_at: datetime) -> bool:

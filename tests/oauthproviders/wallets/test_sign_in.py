@@ -15,7 +15,8 @@ from accounts.models import Identity, User
 from authsvc.audit.models import AuditLogEntry
 from oauthproviders.models import UsedWalletMessage
 from oauthproviders.wallets import ethereum
-from tests.conftest import Api, ApiResponse, ChangeConfig
+from tests.accounts.administration import admin_requests
+from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.oauthproviders.wallets import wallets
 from tests.oauthproviders.wallets.wallets import EthereumWallet, SolanaWallet, moment
 
@@ -55,6 +56,16 @@ def refusal(response: ApiResponse) -> str:
         return str(body["error_description"])
     assert body["error_code"] == "validation_failed"
     return str(body["msg"])
+
+
+def test_an_unconfirmed_address_of_the_account_is_left_as_it_is(api: Api, mailbox: Mailbox) -> None:
+    wallet = EthereumWallet()
+    user_id = send(api, wallet, text_for(wallet)).json()["user"]["id"]
+    admin_requests.expect_success(api, "PUT", f"/admin/users/{user_id}", {"email": "ada@example.com"})
+
+    response = send(api, wallet, text_for(wallet, Nonce="another1"))
+
+    assert (response.status_code, response.json()["user"]["email"], mailbox.emails) == (200, "ada@example.com", [])
 
 
 @both
