@@ -517,7 +517,7 @@ PATHS = [
     Path("GET /admin/users/{user_id}/factors", 1, 200, administer("GET", "/admin/users/{user}/factors")),
     Path(
         "PUT /admin/users/{user_id}/factors/{factor_id}",
-        4,
+        5,
         200,
         administer("PUT", "/admin/users/{user}/factors/{factor}", {"friendly_name": "found"}),
     ),
