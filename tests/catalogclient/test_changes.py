@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any
 
@@ -347,9 +348,12 @@ def test_updates_that_do_not_depend_on_the_metadata_are_repeated_after_a_conflic
     peer.respond(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
     connect().commit("a.t", changes.add_column("x", "int"), *independent)
     first, second = (each.json()["updates"] for each in peer.received if each.method == "POST")
-    assert first[2:] == second[2:] == independent
-    assert first[0]["schema"]["fields"][-1]["id"] == 13
-    assert second[0]["schema"]["fields"][-1]["id"] == 41
+    # The format version is upgraded before the schema, which may use it.
+    upgrade, add, use = first[:3]
+    assert [upgrade, *first[3:]] == [second[0], *second[3:]] == [independent[3], *independent[:3]]
+    assert use == second[2] == updates.set_current_schema()
+    assert add["schema"]["fields"][-1]["id"] == 13
+    assert second[1]["schema"]["fields"][-1]["id"] == 41
 
 
 def test_conflicts_are_repeated_max_attempts_times(peer: HttpPeer, connect: Connect) -> None:
@@ -383,6 +387,33 @@ def test_an_unknown_outcome_is_resolved_by_loading_the_table(
             catalog.commit("a.t", change)
         assert caught.value.is_commit_state_unknown
     assert sent(peer) == ["GET", "POST", "GET"]
+
+
+SPEC: Any = METADATA["partition-specs"][1]
+AFTERWARDS: list[tuple[Any, dict[str, Any], bool]] = [
+    ([updates.add_spec(SPEC), updates.set_default_spec()], {}, False),
+    ([updates.add_spec(SPEC), updates.set_default_spec()], {"default-spec-id": 1}, True),
+    ([updates.set_default_spec(1)], {"default-spec-id": 1}, True),
+    ([updates.add_sort_order(METADATA["sort-orders"][0]), updates.set_default_sort_order()], {}, True),
+    ([updates.set_default_sort_order(1)], {}, False),
+    ([updates.set_current_schema(1)], {}, False),
+    ([updates.upgrade_format_version(3)], {}, False),
+    ([updates.upgrade_format_version(3)], {"format-version": 3}, True),
+    ([updates.set_snapshot_ref("main", snapshot_id=2)], {"current-snapshot-id": 2}, True),
+    ([updates.remove_snapshots([1])], {}, False),
+    # Odd metadata does not hide that the outcome is unknown.
+    ([updates.add_spec(SPEC)], {"partition-specs": None}, False),
+    ([updates.set_snapshot_ref("main", snapshot_id=2)], {"refs": 5}, False),
+]
+
+
+@pytest.mark.parametrize(("plain", "state", "applied"), AFTERWARDS)
+def test_a_commit_was_applied_if_the_table_has_all_its_effects(
+    peer: HttpPeer, connect: Connect, plain: Any, state: dict[str, Any], applied: bool
+) -> None:
+    peer.respond(loaded(), Response(status=504), loaded(**state))
+    with contextlib.nullcontext() if applied else pytest.raises(CommitStateUnknownError):
+        connect().commit("a.t", *plain)
 
 
 def test_an_unknown_outcome_stays_unknown_if_the_table_cannot_be_loaded(peer: HttpPeer, connect: Connect) -> None:

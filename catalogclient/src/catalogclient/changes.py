@@ -36,7 +36,7 @@ class Draft:
     last_partition_id: int
     order: list[types.SortField]
     others: list[types.TableUpdate] = field(default_factory=list)
-    """Updates that are sent as they are."""
+    """Updates that are sent as they are: upgrades of the format version first, the others last."""
 
     @classmethod
     def of(cls, metadata: types.TableMetadata) -> Draft:
@@ -75,7 +75,9 @@ class Draft:
             changes += self._new_spec()
         if self.order != before.order:
             changes += self._new_order()
-        return changes + self.others
+        # The new schema may have types of the new format version.
+        upgrades = [update for update in self.others if update["action"] == "upgrade-format-version"]
+        return upgrades + changes + [update for update in self.others if update not in upgrades]
 
     def _new_spec(self) -> list[types.TableUpdate]:
         specs: list[Any] = [*(self.metadata.get("partition-specs") or ())]

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from catalogclient import _metadata, types
 from catalogclient._endpoints import Endpoint
+from catalogclient._guards import convert_errors
 from catalogclient._identifiers import TableLike
 from catalogclient._operations import parsing
 from catalogclient._operations.core import operation
@@ -15,8 +16,9 @@ from catalogclient._operations.tables import TableOperations
 from catalogclient._options import CallOptions, MutationOptions
 from catalogclient._results import CommitTableResult, LoadTableResult
 from catalogclient.changes import Change, updates_for
-from catalogclient.errors import CatalogError, CommitFailedError, InvalidArgumentError
+from catalogclient.errors import CatalogError, CommitFailedError, InvalidArgumentError, InvalidResponseError
 from catalogclient.requirements import for_update
+from catalogclient.updates import LAST_ADDED
 
 _INDEPENDENT_ACTIONS = ("set-properties", "remove-properties", "set-location", "upgrade-format-version")
 """Actions of updates that mean the same for any metadata of the table. Others name ids or references that a concurrent
@@ -111,9 +113,11 @@ class CommitOperations(TableOperations):
                     raise
                 try:
                     current = await self.load_table_result(table, snapshots="all", access_delegation=None, **call)
+                    with convert_errors("the metadata is invalid", InvalidResponseError):
+                        is_applied = _is_applied(updates, current.metadata)
                 except CatalogError as error:
                     raise unknown from error
-                if not _is_applied(updates, current.metadata):
+                if not is_applied:
                     raise
                 return _as_commit_result(current)
 
@@ -167,20 +171,32 @@ def _is_applied(updates: Sequence[types.TableUpdate], metadata: types.TableMetad
     document: Any = metadata
     schema: Any = _metadata.get_current_schema(metadata) or {}
     properties = metadata.get("properties") or {}
+    last_spec = last_order = None
     for update in updates:
         match update["action"]:
             case "add-schema":
                 applied = schema.get("fields") == update["schema"]["fields"]
             case "add-spec":
-                applied = any(spec["fields"] == update["spec"]["fields"] for spec in document["partition-specs"])
+                last_spec = update["spec"]["fields"]
+                applied = any(spec["fields"] == last_spec for spec in document["partition-specs"])
             case "add-sort-order":
-                applied = any(order["fields"] == update["sort-order"]["fields"] for order in document["sort-orders"])
+                last_order = update["sort-order"]["fields"]
+                applied = any(order["fields"] == last_order for order in document["sort-orders"])
             case "set-current-schema":
-                applied = update["schema-id"] in (-1, metadata.get("current-schema-id"))
+                # The case of add-schema compares the schema added last.
+                applied = update["schema-id"] in (LAST_ADDED, metadata.get("current-schema-id"))
             case "set-default-spec":
-                applied = update["spec-id"] in (-1, metadata.get("default-spec-id"))
+                spec_id = metadata.get("default-spec-id")
+                default = (spec["fields"] for spec in document["partition-specs"] if spec["spec-id"] == spec_id)
+                applied = update["spec-id"] == spec_id or (update["spec-id"] == LAST_ADDED and last_spec in default)
             case "set-default-sort-order":
-                applied = update["sort-order-id"] in (-1, metadata.get("default-sort-order-id"))
+                order_id = metadata.get("default-sort-order-id")
+                default = (order["fields"] for order in document["sort-orders"] if order["order-id"] == order_id)
+                applied = update["sort-order-id"] == order_id or (
+                    update["sort-order-id"] == LAST_ADDED and last_order in default
+                )
+            case "upgrade-format-version":
+                applied = metadata["format-version"] >= update["format-version"]
             case "set-properties":
                 applied = all(properties.get(name) == value for name, value in update["updates"].items())
             case "remove-properties":
