@@ -56,12 +56,9 @@ def hash_secret(secret: str) -> str:
     return crypto.base64url_encode(hashlib.sha256(secret.encode(errors="surrogatepass")).digest())
 
 
-def list_clients(page: PageRequest | None) -> tuple[list[OAuthClient], int]:
-    """The clients of a page, newest first, and the number of all; every client without a page."""
+def list_clients(page: PageRequest) -> tuple[list[OAuthClient], int]:
+    """The clients of a page, newest first, and the number of all."""
     rows = OAuthClient.objects.filter(deleted_at__isnull=True).order_by("-created_at", "-id")
-    if page is None:
-        found = list(rows)
-        return found, len(found)
     found = list(rows[page.offset : page.offset + page.limit])
     total = pagination.total_if_last(page, shown=len(found))
     return found, rows.count() if total is None else total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.utils import timezone
 from rest_framework.response import Response
 
@@ -25,6 +25,8 @@ from tokens.api import authentication
 from tokens.api.authentication import AdminAuthentication
 from tokens.api.permissions import IsAdmin
 
+MAX_CLIENTS = 1_000
+"""Clients in a list without pages. Anyone may register clients, each of up to 50 KB."""
 Input = TypeVar("Input", bound=Body)
 _SELF_REGISTERED = audit.Administrator(role="", subject="dynamic client registration")
 _ID_ERRORS = (errors.ClientIdMalformed, errors.OAuthClientNotFound)
@@ -38,14 +40,16 @@ class ClientsView(Endpoint):
     def get(self, request: ServiceRequest) -> HttpResponse:
         """List the clients, newest first.
 
-        All of them, unless `page` or `per_page` is given.
+        The newest 1,000, unless `page` or `per_page` is given. `Link` names the next page, if there is one.
         """
-        page = _requested_page(request)
+        requested = _requested_page(request)
+        page = requested or PageRequest(size=MAX_CLIENTS)
         listed, total = clients.list_clients(page)
         body = {"clients": [schemas.client_json(client) for client in listed]}
-        if page is None:
+        if requested is None and total == len(listed):
             return Response(body)
-        links = pagination.links(request.path, request.GET, page=page, total=total)
+        parameters = request.GET if requested else QueryDict(f"per_page={page.size}")
+        links = pagination.links(request.path, parameters, page=page, total=total)
         return Response(body, headers={"X-Total-Count": str(total), "Link": links})
 
     @document(
@@ -163,7 +167,7 @@ def _parse_body(request: ServiceRequest, body_type: type[Input]) -> Input:
 
 
 def _requested_page(request: ServiceRequest) -> PageRequest | None:
-    """The page that positive numbers in `page` and `per_page` name; None for the whole list.
+    """The page that positive numbers in `page` and `per_page` name; None without them.
 
     Client libraries send both parameters empty.
     """

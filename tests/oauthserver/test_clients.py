@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from authsvc.jobs import cleanup
 from authsvc.security import crypto
+from oauthserver.clients import views
 from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ApiResponse, ChangeConfig
@@ -162,7 +163,7 @@ def test_dynamic_registration_is_limited(api: Api, auth_config: ChangeConfig) ->
     assert statuses == [400] * 30 + [429]
 
 
-def test_list(api: Api) -> None:
+def test_list(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert admin_requests.expect_success(api, "GET", PATH) == {"clients": []}
     for name in ("first", "second", "third"):
         register(api, client_name=name)
@@ -174,6 +175,10 @@ def test_list(api: Api) -> None:
     page = admin_requests.ask(api, "GET", f"{PATH}?page=2&per_page=2")
     assert [client["client_name"] for client in page.json()["clients"]] == ["first"]
     assert page.headers["X-Total-Count"] == "3"
+    monkeypatch.setattr(views, "MAX_CLIENTS", 2)
+    newest = admin_requests.ask(api, "GET", PATH)
+    assert [client["client_name"] for client in newest.json()["clients"]] == ["third", "second"]
+    assert f'<{PATH}?page=2&per_page=2>; rel="next"' in newest.headers["Link"]
 
 
 def test_update(api: Api) -> None:
