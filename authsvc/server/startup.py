@@ -30,9 +30,7 @@ def prepare(config: conf.AuthConfig) -> None:
         signal.signal(number, _exit)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
-    if problems:
-        _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
+    run_system_checks()
     _check_address(config)
     try:
         call_command("migrate", interactive=False, verbosity=0)
@@ -44,6 +42,13 @@ def prepare(config: conf.AuthConfig) -> None:
     # Another server may have taken the address meanwhile.
     _check_address(config)
     log_configuration(config)
+
+
+def run_system_checks() -> None:
+    """End the process with status 1 and one critical log line if a system check fails."""
+    problems = [message for message in checks.run_checks() if message.is_serious() and not message.is_silenced()]
+    if problems:
+        _fail(f"system checks failed: {'; '.join(f'{problem.id}: {problem.msg}' for problem in problems)}")
 
 
 def log_notices(config: conf.AuthConfig) -> None:

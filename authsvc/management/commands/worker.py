@@ -20,8 +20,10 @@ logger = logging.getLogger(__name__)
 
 class Command(BaseCommand):
     help = "Delivers messages and runs periodic work until SIGTERM, SIGINT or SIGHUP."
+    requires_system_checks = []  # they are logged
 
     def handle(self, *args: Any, **options: Any) -> None:
+        startup.run_system_checks()
         startup.log_notices(conf.current())
         structs.inspect_all()
         processes.on_signal(signal.SIGUSR2, logs.reopen)

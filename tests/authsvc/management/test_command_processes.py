@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -134,6 +135,17 @@ def test_an_unreachable_database_is_reported_in_one_line_without_its_password() 
     assert done.stderr.startswith("CommandError: database: connection failed")
     assert done.stderr.count("\n") == 1
     assert "hidden-secret" not in done.stderr
+
+
+def test_a_worker_logs_a_failed_system_check_and_exits_with_1() -> None:
+    env = environment("postgres://me@127.0.0.1:9/nowhere") | {
+        "AUTH_SMS_PROVIDER": "twilio",
+        "AUTH_SMS_TEMPLATE": "{{ .Code",
+    }
+    done = preloaded_python.run([str(servers.PROJECT / "manage.py"), "worker"], env=env)
+    line = json.loads(done.stderr.splitlines()[-1])
+    assert (done.returncode, line["level"]) == (1, "fatal")
+    assert line["msg"].startswith("system checks failed: mailer.E001: ")
 
 
 def test_a_token_is_minted_without_a_database() -> None:
