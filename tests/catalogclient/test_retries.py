@@ -18,6 +18,7 @@ from catalogclient import (
     CommitStateUnknownError,
     CustomAuth,
     NoSuchTableError,
+    RequestTimeoutError,
     RetryPolicy,
     ServerError,
     ServiceUnavailableError,
@@ -137,7 +138,8 @@ def test_reports_are_sent_once(peer: HttpPeer, connect: Connect) -> None:
 def test_a_call_ends_at_its_deadline(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(Response(status=503))
     began_at = time.monotonic()
-    with pytest.raises(ServiceUnavailableError) as caught:
+    # It ends between two attempts, or within one on a busy machine.
+    with pytest.raises((ServiceUnavailableError, RequestTimeoutError)) as caught:
         connect(total_timeout=1.0, retry=RetryPolicy(max_attempts=1_000, backoff_max=0.2)).list_namespaces()
     assert time.monotonic() - began_at < 20
     assert caught.value.attempts > 2
