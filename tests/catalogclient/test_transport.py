@@ -307,7 +307,7 @@ def test_transfer_encodings(peer: HttpPeer, connect: Connect, compress: bool) ->
 
 def test_interim_responses_are_skipped(peer: HttpPeer, connect: Connect) -> None:
     interim = b"".join(b"HTTP/1.1 %d Interim\r\nLink: </x>\r\n\r\n" % status for status in (100, 102, 103, 103))
-    peer.respond(Response(raw=interim + HEAD + b"Content-Length: 2\r\n\r\n{}"))
+    peer.respond(Response(raw=interim + HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"))
     catalog = connect(retry=None)
     assert len(catalog.list_namespaces()) == 0
     assert catalog.namespace_exists("a")
