@@ -160,10 +160,7 @@ class UserRecord:
 
     @property
     def names_providers(self) -> bool:
-        """True if `app_metadata` names the providers of the identities.
-
-        They are then not written again, because an identity may have been linked or unlinked since the row was read.
-        """
+        """True if `app_metadata` names the providers of the identities."""
         metadata, providers = parse_json(self.app_metadata_json), self.providers
         named = (metadata.get("provider"), metadata.get("providers")) if isinstance(metadata, dict) else ()
         return not providers or named == (providers[0], providers)

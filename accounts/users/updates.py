@@ -9,6 +9,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db.models import F, Func, JSONField, TextField, Value
 from django.db.models.functions import Cast
 
+from accounts.users.records import UserRecord
+
 _MESSAGES = ("recovery", "email_change", "phone_change", "reauthentication")
 
 
@@ -22,6 +24,17 @@ def merged_json(column: str, values: Mapping[str, Any]) -> Func:
     current = Func(F(column), template="coalesce(%(expressions)s, '{}'::jsonb)")
     result = _between(current, "||", Value(assigned, JSONField()))
     return _between(result, "-", Cast(Value(removed_keys), ArrayField(TextField()))) if removed_keys else result
+
+
+def named_providers(user: UserRecord, *added: str) -> dict[str, Any]:
+    """Column values by which `app_metadata` names the providers of the user and `added`; empty if it does already.
+
+    They are then not written again, because an identity may have been linked or unlinked since the row was read.
+    """
+    providers = list(dict.fromkeys([*user.providers, *added]))
+    if providers == user.providers and user.names_providers:
+        return {}
+    return {"raw_app_meta_data": merged_json("raw_app_meta_data", {"provider": providers[0], "providers": providers})}
 
 
 def cleared_pending_changes(*, keeps_confirmation: bool = False) -> dict[str, Any]:

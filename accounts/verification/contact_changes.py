@@ -121,7 +121,7 @@ def complete_email_change(user: UserRecord, *, email: str, at: datetime, **colum
         "email_change": "",
         "email_change_confirm_status": 0,
         "is_anonymous": False,
-        **_providers_with(user, "email"),
+        **updates.named_providers(user, "email"),
         "updated_at": at,
         **columns,
     }
@@ -142,7 +142,7 @@ def complete_phone_change(user: UserRecord, *, phone: str, at: datetime, **colum
         "phone_change": "",
         "phone_confirmed_at": at,
         "is_anonymous": False,
-        **_providers_with(user, "phone"),
+        **updates.named_providers(user, "phone"),
         "updated_at": at,
         **columns,
     }
@@ -170,15 +170,3 @@ def _verify_own_identity(user: UserRecord, *, provider: str, data: dict[str, Any
     identity_data = {"sub": str(user.id), **unverified, **data}
     account_creation.add_identity(user.id, provider=provider, subject=str(user.id), identity_data=identity_data, at=at)
     return True
-
-
-def _providers_with(user: UserRecord, provider: str) -> dict[str, Any]:
-    """Column values that name `provider` too; empty if nothing changes."""
-    if user.names_providers and provider in user.providers:
-        return {}
-    providers = list(dict.fromkeys([*user.providers, provider]))
-    return {
-        "raw_app_meta_data": updates.merged_json(
-            "raw_app_meta_data", {"provider": providers[0], "providers": providers}
-        )
-    }

@@ -216,7 +216,8 @@ def _apply(secret: VerifiedSecret, *, new_hash: str | None, signing_in: bool, ca
             contact_changes.complete_phone_change(user, phone=user.phone_change, at=at, **columns)
         case "sms":
             audit.record(Action.SIGNED_UP, actor=user, caller=caller, at=at, traits={"provider": "phone"})
-            columns |= {"phone_confirmed_at": at, "is_anonymous": False, **_providers(user), "updated_at": at}
+            columns |= {"phone_confirmed_at": at, "is_anonymous": False, "updated_at": at}
+            columns |= updates.named_providers(user)
             if hashing.awaits_password(user):
                 columns["password"] = ""
             _update_claimed(secret, columns)
@@ -233,7 +234,7 @@ def _confirm_or_sign_in(
     """Confirm a sign-up or invitation, or sign in by magic link or recovery, which confirms the address as well."""
     user = secret.user
     awaits_password = hashing.awaits_password(user)
-    columns |= {**_providers(user), "updated_at": at}
+    columns |= {**updates.named_providers(user), "updated_at": at}
     if awaits_password:
         columns["password"] = ""
     if secret.type in _CONFIRMING or user.email_confirmed_at is None:
@@ -267,14 +268,6 @@ def _update_claimed(secret: VerifiedSecret, columns: dict[str, Any]) -> None:
         rows.update(**columns)
     elif not rows.filter(email_confirmed_at=None, phone_confirmed_at=None, last_sign_in_at=None).update(**columns):
         raise secret.error
-
-
-def _providers(user: UserRecord) -> dict[str, Any]:
-    if user.names_providers:
-        return {}
-    providers = user.providers
-    named = {"provider": providers[0], "providers": providers}
-    return {"raw_app_meta_data": updates.merged_json("raw_app_meta_data", named)}
 
 
 def _first_password(secret: VerifiedSecret, *, password: str | None, needs_password: bool) -> str | None:
