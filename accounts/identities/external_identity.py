@@ -62,7 +62,7 @@ class ExternalIdentity:
     email_optional: bool
     """The provider accepts users without an email address."""
     needs_address: bool = True
-    """False if the identity signs in whatever address its account has, as a wallet, which has no addresses."""
+    """False for a wallet, which has no addresses: it signs in whatever address its account has."""
     scope: SubjectScope | None = None
 
     @classmethod

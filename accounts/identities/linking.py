@@ -161,8 +161,8 @@ def unlink(signed_in: SignedInUser, user: UserRecord, *, identity_id: UUID, call
             columns: dict[str, Any] = {"phone": None, "phone_confirmed_at": None}
         else:
             columns = _replacement_email(user, remaining, keeps_contacts=keeps_contacts, at=at)
-        contacts = {"email": user.email, "phone": user.phone}
-        if keeps_contacts and any(contacts.values()) and not any({**contacts, **columns}[name] for name in contacts):
+        has_contact = columns.get("email", user.email) or columns.get("phone", user.phone)
+        if keeps_contacts and (user.email or user.phone) and not has_contact:
             # A user without a contact adds the first one without that proof.
             raise errors.LastContactNeedsProof
         pending = updates.cleared_pending_changes(keeps_confirmation="email" not in columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 from uuid import UUID
@@ -30,8 +31,6 @@ T = TypeVar("T")
 _MAX_RESPONSE_BYTES = 1_048_576
 _FORMS = frozenset({"application/x-www-form-urlencoded", "text/plain"})
 _AUTH_STYLE_CACHE_SIZE = 1000
-_UNAUTHORIZED = 401
-"""The status for a failed client authentication (RFC 6749 §5.2)."""
 
 # Token URL and client id → whether the client authenticates in the body; the style that succeeded is reused.
 sends_credentials_in_body: dict[tuple[str, str], bool] = {}
@@ -244,7 +243,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
 
     def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> Token:
         response = self.send_token_request(url, form, in_body=in_body)
-        if response.status == _UNAUTHORIZED:
+        if response.status == HTTPStatus.UNAUTHORIZED:  # a failed client authentication (RFC 6749 §5.2)
             # The operator may have changed the style at the provider. The next request tries both.
             sends_credentials_in_body.pop((url, self.config.client_ids[0]), None)
         if not 200 <= response.status <= 299:

@@ -221,7 +221,8 @@ class PushedRequestView(AuthenticatedClientEndpoint):
         """
         at = timezone.now()
         client, parameters = client_authentication.authenticate(request.http, PushedRequestForm, at=at).require()
-        # A confidential client pushes the requests of all its users from one address. Anyone can register another one.
+        # A confidential client pushes the requests of all its users from one address. Anyone can register one, so only
+        # those that an administrator has registered have no limit.
         if client.is_public or client.registration_type == RegistrationType.DYNAMIC:
             throttling.check(Bucket.OAUTH_AUTHORIZE, request.http)
         request_uri = pushed_requests.push(parameters, client=client, at=at)

@@ -113,7 +113,7 @@ def describe_access(scope: str, resource: str | None) -> list[Promise | str]:
 
 
 def _name_of_api(resource: str) -> str:
-    """The host of an API, with its path, because a host can serve several ones; of another URI its beginning."""
+    """The host of an API with its path, because one host can serve several APIs; of another URI its beginning."""
     url = _parse(resource)
     if url is None or url.protocol not in _WEB_PROTOCOLS:
         return clean_name(resource)
