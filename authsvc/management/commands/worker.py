@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -28,18 +29,22 @@ class Command(BaseCommand):
         structs.inspect_all()
         processes.on_signal(signal.SIGUSR2, logs.reopen)
         reload.prepare(RequestSlots(1))
-        # Later threads block them too. The kernel passes a second signal to another thread, and its handler would only
-        # run when this one wakes up.
-        numbers = processes.STOPPING | processes.further_signals()
-        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+        stop_requested = threading.Event()
+
+        def handle(number: signal.Signals) -> None:
+            if number in processes.STOPPING:
+                stop_requested.set()
+            else:
+                processes.handle_signal(number)
+
+        processes.handle_signals_in_thread(handle)
         telemetry.prepare()
         telemetry.start_in_process(is_leader=lambda: True)
         reload.start()
         worker = jobs.Worker()
         worker.start()
         logger.info("worker started")
-        while (number := signal.sigwait(numbers)) not in processes.STOPPING:
-            processes.handle_signal(number)
+        stop_requested.wait()
         logger.info("received graceful shutdown signal")
         if not worker.stop(seconds=DRAIN_SECONDS):
             logger.error("shutdown failed")
