@@ -393,7 +393,7 @@ def test_proxies_of_options_and_environment_are_used(
     with plain_catalog("http://catalog.example/x%2Ey", proxies={"http": peer.url}) as catalog:
         catalog.list_tables(["a.b", "c"])
     assert peer.received[-1].target == "http://catalog.example/x%2Ey/v1/namespaces/a.b%1Fc/tables"
-    monkeypatch.setenv("HTTP_PROXY", peer.url)
+    monkeypatch.setenv("HTTP_PROXY", peer.url.replace("http://127.0.0.1", "localhost"))
     with plain_catalog("http://other.example") as catalog:
         catalog.list_namespaces()
     assert peer.received[-1].target.startswith("http://other.example/")

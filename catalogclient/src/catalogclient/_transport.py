@@ -75,7 +75,7 @@ class Transport:
             timeout=(exchange.remaining(timeout.connect), exchange.remaining(timeout.read)),  # type: ignore[arg-type]
             verify=settings.verify,
             cert=settings.cert,
-            proxies=settings.proxies,
+            proxies={"all": settings.proxy} if settings.proxy else {},
         )
         exchange.sent = True
         try:
@@ -96,12 +96,9 @@ class Transport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Proxies, CA bundle and client certificate for requests to one origin."""
+    """Proxy, CA bundle and client certificate for requests to one origin."""
 
-    proxies: dict[str, str]
-    """In the form of requests."""
     proxy: str | None
-    """The one of `proxies` that is used."""
     verify: bool | str
     cert: str | tuple[str, str] | None
 
@@ -132,16 +129,10 @@ class Environment:
         }
         if isinstance(merged["verify"], str):
             check_file(merged["verify"], "the CA bundle")
-        proxies = dict(merged["proxies"])
-        proxy = select_proxy(url, proxies)
+        proxy = select_proxy(url, merged["proxies"]) or None
         if proxy and "://" not in proxy:
             proxy = f"http://{proxy}"
-        return ConnectionSettings(
-            proxies=proxies,
-            proxy=proxy or None,
-            verify=merged["verify"],
-            cert=merged["cert"],
-        )
+        return ConnectionSettings(proxy=proxy, verify=merged["verify"], cert=merged["cert"])
 
 
 class _Adapter(HTTPAdapter):
