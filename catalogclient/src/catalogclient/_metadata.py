@@ -11,6 +11,18 @@ def get_current_schema(metadata: types.TableMetadata) -> types.Schema | None:
     return next((schema for schema in metadata.get("schemas") or () if schema.get("schema-id") == schema_id), None)
 
 
+def default_spec(metadata: types.TableMetadata) -> types.PartitionSpec | None:
+    """Return the partition spec whose `spec-id` equals `default-spec-id`, or None."""
+    spec_id = metadata.get("default-spec-id")
+    return next((spec for spec in metadata.get("partition-specs") or () if spec.get("spec-id") == spec_id), None)
+
+
+def default_sort_order(metadata: types.TableMetadata) -> types.SortOrder | None:
+    """Return the sort order whose `order-id` equals `default-sort-order-id`, or None."""
+    order_id = metadata.get("default-sort-order-id")
+    return next((order for order in metadata.get("sort-orders") or () if order.get("order-id") == order_id), None)
+
+
 def current_snapshot_id(metadata: types.TableMetadata) -> int | None:
     """Return the id of the current snapshot. Returns None for -1, null and a missing key: the table has none."""
     snapshot_id = metadata.get("current-snapshot-id")

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from catalogclient import _type_strings, types, updates
+from catalogclient import _metadata, _type_strings, types, updates
 from catalogclient._guards import convert_errors
-from catalogclient._metadata import get_current_schema
 from catalogclient.errors import InvalidArgumentError
 
 Column: TypeAlias = str | Sequence[str]
@@ -41,11 +40,10 @@ class Draft:
     @classmethod
     def of(cls, metadata: types.TableMetadata) -> Draft:
         """Create a draft of the current state. Raises InvalidArgumentError if the metadata has no current schema."""
-        schema = get_current_schema(metadata)
+        schema = _metadata.get_current_schema(metadata)
         if schema is None or "last-column-id" not in metadata:
             raise InvalidArgumentError("the metadata has no current schema or no last-column-id")
-        spec = _by_id(metadata.get("partition-specs"), "spec-id", metadata.get("default-spec-id"))
-        order = _by_id(metadata.get("sort-orders"), "order-id", metadata.get("default-sort-order-id"))
+        spec, order = _metadata.default_spec(metadata), _metadata.default_sort_order(metadata)
         return cls(
             metadata=metadata,
             fields=copy.deepcopy(schema["fields"]),
@@ -416,7 +414,3 @@ def _partition_id(draft: Draft, source_id: int, transform: str) -> int:
                 return partition["field-id"]
     draft.last_partition_id += 1
     return draft.last_partition_id
-
-
-def _by_id(documents: Iterable[Any] | None, key: str, number: int | None) -> Any:
-    return next((document for document in documents or () if document.get(key) == number), None)

@@ -186,15 +186,11 @@ def _is_applied(updates: Sequence[types.TableUpdate], metadata: types.TableMetad
                 # The case of add-schema compares the schema added last.
                 applied = update["schema-id"] in (LAST_ADDED, metadata.get("current-schema-id"))
             case "set-default-spec":
-                spec_id = metadata.get("default-spec-id")
-                default = (spec["fields"] for spec in document["partition-specs"] if spec["spec-id"] == spec_id)
-                applied = update["spec-id"] == spec_id or (update["spec-id"] == LAST_ADDED and last_spec in default)
+                default_spec = _metadata.default_spec(metadata)
+                applied = _is_chosen(default_spec, "spec-id", update["spec-id"], last_added=last_spec)
             case "set-default-sort-order":
-                order_id = metadata.get("default-sort-order-id")
-                default = (order["fields"] for order in document["sort-orders"] if order["order-id"] == order_id)
-                applied = update["sort-order-id"] == order_id or (
-                    update["sort-order-id"] == LAST_ADDED and last_order in default
-                )
+                default_order = _metadata.default_sort_order(metadata)
+                applied = _is_chosen(default_order, "order-id", update["sort-order-id"], last_added=last_order)
             case "upgrade-format-version":
                 applied = metadata["format-version"] >= update["format-version"]
             case "set-properties":
@@ -213,6 +209,13 @@ def _is_applied(updates: Sequence[types.TableUpdate], metadata: types.TableMetad
         if not applied:
             return False
     return True
+
+
+def _is_chosen(default: Any, key: str, number: int, *, last_added: Any) -> bool:
+    """Return True if `default` has this number, or for LAST_ADDED the fields of `last_added`."""
+    if default is None:
+        return False
+    return default[key] == number or (number == LAST_ADDED and default["fields"] == last_added)
 
 
 def _commit(request: types.CommitTableRequest) -> dict[str, Any]:
