@@ -33,23 +33,17 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
         barrier.wait(timeout=30)
         return call()
 
-    return [future.result() for future in [_start(functools.partial(run, call)) for call in calls]]
+    return [future.result() for future in [run_in_thread(functools.partial(run, call)) for call in calls]]
 
 
-def _start(call: Callable[[], Result]) -> Future[Result]:
+def run_in_thread(call: Callable[[], Result]) -> Future[Result]:
+    """Run a call in another thread, which has its own database connection."""
+
     def run() -> Result:
         connection.close_if_unusable_or_obsolete()
         return call()
 
     return _threads.submit(run)
-
-
-def run_in_own_connection(call: Callable[[], Result]) -> Result:
-    """The result of a call in a thread, which then closes its connection."""
-    try:
-        return call()
-    finally:
-        connection.close()
 
 
 def status_counts(responses: Sequence[ApiResponse]) -> dict[int, int]:
@@ -71,12 +65,12 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result], until_update: bool
             locked.set()
             release.wait(60)
 
-    holder = _start(hold)
+    holder = run_in_thread(hold)
     try:
         assert locked.wait(30)
         running: list[Future[Result]] = []
         for call in calls:
-            running.append(_start(call))
+            running.append(run_in_thread(call))
             _wait_until_locked(running)
     finally:
         release.set()
@@ -120,7 +114,7 @@ def lock_session(session: Session, *, seconds: float = 60) -> Iterator[None]:
             locked.set()
             release.wait(seconds)
 
-    holder = _start(hold)
+    holder = run_in_thread(hold)
     assert locked.wait(10)
     try:
         yield

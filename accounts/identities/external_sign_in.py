@@ -287,7 +287,7 @@ def _update(
         if match.needs_verification and not user.is_controlled:
             account_claiming.claim_unverified_account(user, keep_identity=added.id, at=at)
     elif match.needs_verification and not user.is_controlled and (user.password_hash or len(user.identities) > 1):
-        # Another person has signed up with the address. Without a proof, nobody knows whose it is.
+        # Another person has signed up with the address, and neither has proved that it is theirs.
         is_disputed = not match.is_verified and not match.is_pending
         if not is_disputed:
             account_claiming.claim_unverified_account(user, keep_identity=identity_id, at=at)
