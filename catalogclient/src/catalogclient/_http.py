@@ -25,6 +25,7 @@ _PIECE = 262_144
 """Bytes that one step of decompression returns at most. A chunk of a hostile response may become 1000 times longer."""
 _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 _GZIP_START = b"\x1f"
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
 
 
 def check_redirect(status: int, location: str | None) -> None:
@@ -37,7 +38,8 @@ def check_redirect(status: int, location: str | None) -> None:
 class Body:
     """Collects the body of a response. Decompresses it in small steps, so that it cannot exceed the size limit.
 
-    The HTTP libraries decompress whole chunks, some of them several times (`Content-Encoding: gzip, gzip`).
+    The HTTP libraries decompress whole chunks, some of them several times (`Content-Encoding: gzip, gzip`). A body with
+    such or an unknown encoding stays as it is: some servers send the character set there.
     """
 
     def __init__(self, *, status: int, encoding: str | None, limit: int | None) -> None:
@@ -50,8 +52,7 @@ class Body:
     def append(self, chunk: bytes) -> bool:
         """Add a chunk. Returns False if the rest of an error response is ignored.
 
-        Raises InvalidResponseError if the body exceeds the limit or has an unknown encoding, and NetworkError if it
-        is damaged.
+        Raises InvalidResponseError if the body exceeds the limit, and NetworkError if it is damaged.
         """
         try:
             return all(self._write(piece) for piece in self._decode(chunk))
@@ -69,7 +70,7 @@ class Body:
         return self._content
 
     def _decode(self, chunk: bytes) -> Iterator[bytes]:
-        if self._encoding in ("", "identity"):
+        if self._encoding not in _COMPRESSED:
             yield chunk
             return
         data = chunk
@@ -89,12 +90,10 @@ class Body:
             data = self._decoder.unused_data
 
     def _window(self, data: bytes) -> int:
-        if self._encoding in ("gzip", "x-gzip"):
+        if self._encoding != "deflate":
             return _GZIP
-        if self._encoding == "deflate":
-            # RFC 9110 §8.4.1.2: some servers send the deflate stream without the zlib header.
-            return _ZLIB if data[0] & 0x0F == zlib.DEFLATED else _RAW
-        raise InvalidResponseError("the response has an unknown content encoding", status=self._status)
+        # RFC 9110 §8.4.1.2: some servers send the deflate stream without the zlib header.
+        return _ZLIB if data[0] & 0x0F == zlib.DEFLATED else _RAW
 
     def _write(self, piece: bytes) -> bool:
         self._content.write(piece)
