@@ -43,7 +43,7 @@ def run(config: conf.AuthConfig, application: Application, slots: RequestSlots) 
     server = _server(config)
     is_stopping = threading.Event()
 
-    def handle(number: signal.Signals) -> None:
+    def handle(number: int) -> None:
         if number not in processes.STOPPING:
             processes.handle_signal(number)
             _send(server, number)
@@ -168,7 +168,7 @@ def _kill(server: MPServer) -> None:
     _send(server, signal.SIGKILL)
 
 
-def _send(server: MPServer, number: signal.Signals) -> None:
+def _send(server: MPServer, number: int) -> None:
     for worker in list(server.wrks):
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker.inner.pid, number)

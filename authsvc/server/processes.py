@@ -39,7 +39,8 @@ class _Group:
 
 _group: _Group | None = None
 _is_serving_process = False
-_signal_handlers: dict[signal.Signals, Callable[[], None]] = {}
+_signal_handlers: dict[int, Callable[[], None]] = {}
+"""By number, because most real-time signals have no name."""
 
 
 def in_each_process(start: Callable[[], None]) -> None:
@@ -53,7 +54,7 @@ def in_each_process(start: Callable[[], None]) -> None:
         _group.start_functions.append(start)
 
 
-def on_signal(number: signal.Signals, handler: Callable[[], None]) -> None:
+def on_signal(number: int, handler: Callable[[], None]) -> None:
     """Call `handler` in every serving process when one of them, or granian's supervisor, receives the signal.
 
     Must be called while the application is loaded. `handler` runs in a thread of its own or as a signal handler of the
@@ -64,14 +65,14 @@ def on_signal(number: signal.Signals, handler: Callable[[], None]) -> None:
         signal.signal(number, lambda received, _: handle_signal(received))
 
 
-def further_signals() -> frozenset[signal.Signals]:
+def further_signals() -> frozenset[int]:
     """Signals that serving processes handle, beside those that stop them."""
     return frozenset(_signal_handlers)
 
 
 def handle_signal(number: int) -> None:
     """Call the handler that `on_signal` has registered for this signal."""
-    _signal_handlers[signal.Signals(number)]()
+    _signal_handlers[number]()
 
 
 def preload() -> None:
@@ -136,7 +137,7 @@ def follow_supervisor() -> None:
     threading.Thread(target=_stop_after, args=(receiving,), name="stop-after-supervisor", daemon=True).start()
 
 
-def handle_signals_in_thread(handle: Callable[[signal.Signals], None]) -> None:
+def handle_signals_in_thread(handle: Callable[[int], None]) -> None:
     """Block the signals of the service in this thread and later ones, and pass each to `handle` in a separate thread.
 
     Processes that are forked later block them from their first instruction.
@@ -146,7 +147,7 @@ def handle_signals_in_thread(handle: Callable[[signal.Signals], None]) -> None:
 
     def run() -> None:
         while True:
-            handle(signal.Signals(signal.sigwait(numbers)))
+            handle(signal.sigwait(numbers))
 
     threading.Thread(target=run, name="signals", daemon=True).start()
 
@@ -154,7 +155,7 @@ def handle_signals_in_thread(handle: Callable[[signal.Signals], None]) -> None:
 _is_stopping = False
 
 
-def _handle(number: signal.Signals) -> None:
+def _handle(number: int) -> None:
     if number in _signal_handlers:
         _signal_handlers[number]()
         return

@@ -69,7 +69,7 @@ def prepare(slots: RequestSlots) -> None:
     _reloader = Reloader(Path(folder), slots)
     _initialize_watchfiles(folder)
     if config.signal_enabled:
-        processes.on_signal(signal.Signals(config.signal_number), _request_reload)
+        processes.on_signal(config.signal_number, _request_reload)
 
 
 def _initialize_watchfiles(folder: str) -> None:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         reload.prepare(RequestSlots(1))
         stop_requested = threading.Event()
 
-        def handle(number: signal.Signals) -> None:
+        def handle(number: int) -> None:
             if number in processes.STOPPING:
                 stop_requested.set()
             else:

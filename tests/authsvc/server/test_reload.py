@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 import time
@@ -95,7 +96,9 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     folder: Path, reload_server: Callable[..., servers.LiveServer]
 ) -> None:
     metrics = {"AUTH_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": str(ports.free_port())}
-    server = reload_server(AUTH_MAILER_AUTOCONFIRM="true", AUTH_METRICS_ENABLED="true", **metrics)
+    real_time = signal.SIGRTMIN + 1
+    by_signal = {"AUTH_RELOADING_SIGNAL_ENABLED": "true", "AUTH_RELOADING_SIGNAL_NUMBER": str(real_time)}
+    server = reload_server(AUTH_MAILER_AUTOCONFIRM="true", AUTH_METRICS_ENABLED="true", **metrics, **by_signal)
     before = serving_processes(server)
     has_ended = threading.Event()
     statuses: list[int] = []
@@ -111,6 +114,8 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     assert not is_enabled(server, "github")
     put(folder / "02.env", **GITHUB)
     wait_until(lambda: is_enabled(server, "github"), "the provider is enabled")
+    os.kill(server.process.pid, real_time)
+    wait_until(lambda: len(lines(server, RELOADED)) == 2, "the settings are read again")
 
     put(folder / "03.env", AUTH_DISABLE_SIGNUP="perhaps", AUTH_EXTERNAL_GITHUB_ENABLED="false")
     wait_until(lambda: lines(server, "reloader: error loading config"), "the error is logged")
@@ -128,7 +133,7 @@ def test_settings_change_under_load_and_invalid_ones_change_nothing(
     client_thread.join()
     assert set(statuses) == {200}
     assert serving_processes(server) == before
-    assert len(lines(server, RELOADED)) == 2  # only the leader logs it
+    assert len(lines(server, RELOADED)) == 3  # only the leader logs it
     assert lines(server, "a changed setting takes effect after a restart") == []
     assert "hunter2" not in server.log.read_text()
 
