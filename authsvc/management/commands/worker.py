@@ -24,6 +24,8 @@ class Command(BaseCommand):
     requires_system_checks = []  # they are logged
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # The first process of a container ignores signals that it neither handles nor blocks.
+        signal.pthread_sigmask(signal.SIG_BLOCK, processes.STOPPING)
         startup.run_system_checks()
         startup.log_notices(conf.current())
         structs.inspect_all()

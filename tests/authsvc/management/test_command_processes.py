@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 import pytest
 import requests
 
+from authsvc.management.commands import worker
+from authsvc.server import processes, startup
 from tests import preloaded_python
 from tests.live import servers
 from tests.settings import ENVIRONMENT
@@ -146,6 +149,22 @@ def test_a_worker_logs_a_failed_system_check_and_exits_with_1() -> None:
     line = json.loads(done.stderr.splitlines()[-1])
     assert (done.returncode, line["level"]) == (1, "fatal")
     assert line["msg"].startswith("system checks failed: mailer.E001: ")
+
+
+def test_a_worker_that_starts_keeps_signals_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked: set[int] = set()
+
+    def check() -> None:
+        blocked.update(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        raise SystemExit
+
+    monkeypatch.setattr(startup, "run_system_checks", check)
+    try:
+        with pytest.raises(SystemExit):
+            worker.Command().handle()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.STOPPING)
+    assert blocked >= processes.STOPPING
 
 
 def test_a_token_is_minted_without_a_database() -> None:
