@@ -21,9 +21,10 @@ _COUNTS_KEPT_FOR = timedelta(days=400)
 
 @jobs.periodic(name="core.cleanup", cron="* * * * *")
 def clean_up() -> None:
-    # Expired counters and flows have no further use, so the cleanup setting does not apply to them.
-    rate_limits.delete_expired()
+    # Expired counters and flows have no further use, so the cleanup setting does not apply to them. The counters come
+    # last, because a failure to delete them must not keep other rows.
     cleanup.run(at=timezone.now(), only_mandatory=not conf.current().database.cleanup_enabled)
+    rate_limits.delete_expired()
 
 
 @jobs.periodic(name="core.daily_counts", cron="* * * * *")

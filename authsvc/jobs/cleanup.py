@@ -98,6 +98,8 @@ def run(*, at: datetime, only_mandatory: bool = False) -> int:
             affected += _run_batches(rule, at=at)
         except DatabaseError as error:
             logger.warning("database cleanup failed", extra={"table": rule.table, "error": str(error)})
+            if not connection.is_usable():  # closed after a timeout; the next rule opens another one
+                connection.close()
     if affected:
         metrics.CLEANED_ROWS.inc(affected)
         logger.debug("cleaned up expired or stale rows", extra={"affected_rows": affected})

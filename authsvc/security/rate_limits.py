@@ -28,9 +28,10 @@ _MAX_KEY_LENGTH = 255
 _DELETE_BATCH_SIZE = 10_000
 _MAX_DELETE_BATCHES = 100
 
-_OLD = "r.created_at + %(life)s < clock_timestamp()"
+# Times are in the future after the clock of the database was set back, or a standby with another clock took over.
+_OLD = "clock_timestamp() NOT BETWEEN r.created_at - %(life)s AND r.created_at + %(life)s"
 _LEVEL = f"""CASE WHEN {_OLD} THEN %(burst)s ELSE LEAST(%(burst)s,
-    r.tokens + %(rate)s * EXTRACT(epoch FROM clock_timestamp() - r.updated_at)) END"""
+    r.tokens + %(rate)s * GREATEST(0, EXTRACT(epoch FROM clock_timestamp() - r.updated_at))) END"""
 
 
 def consume(*, bucket: str, key: str, burst: float, per_second: float, life: timedelta) -> float | None:
@@ -111,11 +112,12 @@ def read_levels(rates: Mapping[str, conf.Rate]) -> dict[str, tuple[int, datetime
     for bucket, tokens, created_at, updated_at, now in rows:
         rate = rates[bucket]
         per_second, life = _refill(rate)
-        level = min(rate.events, tokens + per_second * (now - updated_at).total_seconds())
+        level = min(rate.events, tokens + per_second * max(0.0, (now - updated_at).total_seconds()))
         ends_at = created_at + life
-        if level < rate.events and ends_at > now:
+        if level < rate.events and created_at - life <= now < ends_at:
             if per_second:
-                ends_at = min(ends_at, now + timedelta(seconds=(rate.events - level) / per_second))
+                seconds = min((rate.events - level) / per_second, (ends_at - now).total_seconds())
+                ends_at = now + timedelta(seconds=seconds)
             levels[bucket] = int(level), ends_at
     return levels
 
@@ -123,6 +125,13 @@ def read_levels(rates: Mapping[str, conf.Rate]) -> dict[str, tuple[int, datetime
 def _refill(rate: conf.Rate) -> tuple[float, timedelta]:
     """Refill per second and life of the bucket of this rate."""
     return (0.0, _WINDOW) if rate.over is None else (1 / rate.over.total_seconds(), _NO_EXPIRY)
+
+
+def _time_to_fill(rate: conf.Rate) -> timedelta:
+    """The time in which the empty bucket of this rate is full, at most the life of such a bucket."""
+    per_second, life = _refill(rate)
+    seconds = rate.events / per_second if per_second else math.inf
+    return timedelta(seconds=min(seconds, life.total_seconds()))
 
 
 def reset(buckets: Iterable[str]) -> None:
@@ -144,7 +153,7 @@ def delete_expired() -> int:
         auth.sms.max_frequency,
         auth.mfa.phone_max_frequency,
         auth.smtp.max_frequency or _RETENTION,
-        *(rate.over * rate.events for rate in (auth.limits.email_sent, auth.limits.sms_sent) if rate.over),
+        *(_time_to_fill(rate) for rate in (auth.limits.email_sent, auth.limits.sms_sent)),
     )
     values: dict[str, Any] = {"installation": _INSTALLATION, "retention": retention, "limit": _DELETE_BATCH_SIZE}
     deleted = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,7 @@ from django.utils import timezone
 
 from accounts.models import CeremonyType, Factor, FactorChallenge, FactorStatus, FactorType, PasskeyChallenge, User
 from authsvc import tasks
+from authsvc.db.postgresql import response_timeout
 from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 from authsvc.models import RateLimit
@@ -237,14 +239,25 @@ def test_one_run_deletes_a_limited_number_of_rows(table: str, most: int) -> None
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "condition", ["t.no_such_column < %s", "pg_sleep(1) IS NULL AND t.created_at < %s"], ids=["error", "timeout"]
+)
 def test_a_failed_rule_does_not_stop_the_others(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, condition: str
 ) -> None:
     old = flow(created_at=AT - 2 * DAY)
-    broken = CleanupRule(table="flow_state", condition="t.no_such_column < %s", parameters=lambda at: (at,))
+    broken = CleanupRule(table="flow_state", condition=condition, parameters=lambda at: (at,))
     monkeypatch.setattr(cleanup, "rules", [broken, *cleanup.rules])
-    with caplog.at_level(logging.DEBUG, logger="authsvc"):
-        assert cleanup.run(at=AT) == 1
+
+    def run() -> int:
+        response_timeout.limit_this_thread(0.5)
+        try:
+            return cleanup.run(at=AT)
+        finally:
+            connection.close()
+
+    with caplog.at_level(logging.DEBUG, logger="authsvc"), ThreadPoolExecutor() as threads:
+        assert threads.submit(run).result() == 1
     assert not is_there(old)
     records = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert ("WARNING", "database cleanup failed") in records

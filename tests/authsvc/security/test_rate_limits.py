@@ -81,6 +81,18 @@ def test_an_expired_bucket_is_full_again(bucket: str) -> None:
 
 
 @pytest.mark.django_db
+def test_a_clock_that_is_set_back_refuses_nothing(bucket: str) -> None:
+    def take() -> float | None:
+        return rate_limits.consume(bucket=bucket, key="a", burst=3, per_second=1, life=HOUR)
+
+    assert take() is None
+    assert rate_limits.allow_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(minutes=1)) is None
+    pass_time(-1800)
+    assert [take() is None for _ in range(3)] == [True, True, False]
+    assert rate_limits.allow_once(group=f"{bucket}-mail", key="a@b.co", interval=timedelta(minutes=1)) is None
+
+
+@pytest.mark.django_db
 def test_keys_and_buckets_are_independent(bucket: str) -> None:
     for name, key in ((bucket, "a"), (bucket, "b"), (f"{bucket}-other", "a")):
         assert rate_limits.consume(bucket=name, key=key, burst=1, per_second=0, life=HOUR) is None
@@ -218,6 +230,9 @@ def test_cleanup_keeps_active_limits(bucket: str, auth_config: AuthConfig) -> No
     assert rate_limits.delete_expired() == 1
     assert rows() == {(bucket, ""), (f"{bucket}-used", "a")}
     assert rate_limits.consume_event(bucket=bucket, rate=weekly) is not None
+    unlimited = conf.Rate(events=10**9, over=HOUR)
+    auth_config(limits={"email_sent": unlimited, "sms_sent": conf.Rate(events=2**51, over=timedelta(days=36_500))})
+    assert rate_limits.delete_expired() == 0
 
 
 @pytest.mark.parametrize(
