@@ -197,6 +197,13 @@ def check_encryption(database: Database, report: Report) -> None:
             "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS",
             "conf: encryption key must also be present in decryption keys",
         )
+    elif database.encryption_key != database.decryption_keys[database.encryption_key_id]:
+        # Nothing could decrypt the values that are stored from now on.
+        report.error(
+            "AUTH_SECURITY_DB_ENCRYPTION_DECRYPTION_KEYS",
+            f"conf: the decryption key with ID {quote(database.encryption_key_id)} must be the encryption key;"
+            " a new key needs a new ID",
+        )
 
 
 def _is_key(secret: Secret) -> bool:

@@ -152,6 +152,14 @@ def test_column_encryption_needs_its_keys() -> None:
         f"{prefix}_ENCRYPTION_KEY: conf: encryption key is not 256 bits",
         f"{prefix}_DECRYPTION_KEYS: conf: encryption key must also be present in decryption keys",
     ]
+    other = KEY[::-1].replace(KEY[0], "A")
+    variables |= {
+        f"{prefix}_ENCRYPTION_KEY_ID": "k",
+        f"{prefix}_ENCRYPTION_KEY": KEY,
+        f"{prefix}_DECRYPTION_KEYS": f"k:{other}",
+    }
+    [problem] = problems(REQUIRED | variables)
+    assert problem.startswith(f'{prefix}_DECRYPTION_KEYS: conf: the decryption key with ID "k" must be the encryption')
 
 
 @pytest.mark.parametrize(
