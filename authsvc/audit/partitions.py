@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -49,16 +51,34 @@ def maintain(*, at: datetime) -> None:
     A failure is logged. Without a partition of its month, an entry goes to the default partition.
     """
     config = conf.current().audit
-    try:
-        if config.retention and config.drop_expired:
+    # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
+    with response_timeout.unlimited(), _failures_logged():
+        if config.retention:
+            _detach_expired(before=at - config.retention)
+        _make_ahead(at=at)
+    if config.retention and config.drop_expired:
+        with _failures_logged():
             _delete_expired(before=at - config.retention)
-        # PostgreSQL scans the default partition before it attaches another, for longer than a job may wait.
-        with response_timeout.unlimited():
-            if config.retention:
-                _detach_expired(before=at - config.retention)
-            _make_ahead(at=at)
+
+
+@contextlib.contextmanager
+def _failures_logged() -> Iterator[None]:
+    try:
+        yield
     except DatabaseError as error:
-        _log_failure(error)
+        logger.warning("audit partitions not maintained", extra={"error": str(error)})
+
+
+@contextlib.contextmanager
+def _change_of_tables(cursor: CursorWrapper) -> Iterator[None]:
+    """A transaction that waits for locks only briefly, and may scan a table for longer than other statements may take.
+
+    A failure is logged.
+    """
+    with _failures_logged(), transaction.atomic(durable=True):
+        cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        yield
 
 
 def read_partitions(cursor: CursorWrapper) -> list[Partition]:
@@ -128,8 +148,7 @@ def _make_ahead(*, at: datetime) -> None:
             if is_default_in_use and _has_many_rows(cursor, month):
                 logger.warning("audit entries stay in the default partition", extra={"month": f"{month:%Y-%m}"})
                 continue
-            with transaction.atomic(durable=True):
-                cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            with _change_of_tables(cursor):
                 create_month(cursor, month)
 
 
@@ -156,21 +175,15 @@ def _detach_expired(*, before: datetime) -> None:
         for partition in read_partitions(cursor):
             if partition.end > before:
                 return
-            try:
-                with transaction.atomic(durable=True):
-                    cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                    cursor.execute(f"ALTER TABLE {table} DETACH PARTITION {partition.name}")
-                    if is_dropped:
-                        cursor.execute(f"DROP TABLE {partition.name}")
-            except DatabaseError as error:
-                _log_failure(error)
-                continue
-            message = "audit partition dropped" if is_dropped else "audit partition detached"
-            logger.info(message, extra={"table": partition.name, "until": f"{partition.end:%Y-%m-%d}"})
-
-
-def _log_failure(error: DatabaseError) -> None:
-    logger.warning("audit partitions not maintained", extra={"error": str(error)})
+            is_detached = False
+            with _change_of_tables(cursor):
+                cursor.execute(f"ALTER TABLE {table} DETACH PARTITION {partition.name}")
+                if is_dropped:
+                    cursor.execute(f"DROP TABLE {partition.name}")
+                is_detached = True
+            if is_detached:
+                message = "audit partition dropped" if is_dropped else "audit partition detached"
+                logger.info(message, extra={"table": partition.name, "until": f"{partition.end:%Y-%m-%d}"})
 
 
 def _delete_expired(*, before: datetime) -> None:
@@ -181,10 +194,11 @@ def _delete_expired(*, before: datetime) -> None:
     default = namespaced("audit_log_entries_default")
     with connection.cursor() as cursor:
         for _ in range(_MAX_BATCHES):
-            cursor.execute(
-                f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("
-                f"SELECT ctid FROM {default} WHERE created_at < %s ORDER BY created_at LIMIT {_BATCH_SIZE}))",
-                [before],
-            )
+            with transaction.atomic(durable=True):
+                cursor.execute(
+                    f"DELETE FROM {default} WHERE ctid = ANY(ARRAY("
+                    f"SELECT ctid FROM {default} WHERE created_at < %s ORDER BY created_at LIMIT {_BATCH_SIZE}))",
+                    [before],
+                )
             if cursor.rowcount < _BATCH_SIZE:
                 return

@@ -35,6 +35,7 @@ _IS_BEING_INDEXED = """
     SELECT FROM pg_stat_progress_create_index
      WHERE datname = current_database() AND relid = to_regclass(quote_ident(%s))
 """
+_LIFT_LIMITS = "SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false)"
 _OPERATORS = """
     SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = %s
 """
@@ -141,8 +142,13 @@ def _schema_of_operators(cursor: CursorWrapper) -> str | None:
 
 @contextlib.contextmanager
 def _connection() -> Iterator[BaseDatabaseWrapper]:
+    """A connection that builds indexes, which takes longer than the time that a role may permit for a statement."""
     connection = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
+        # Behind a pooler in transaction mode, settings of the session would affect other clients.
+        if conf.current().database.has_sessions:
+            with connection.cursor() as cursor:
+                cursor.execute(_LIFT_LIMITS)
         yield connection
     finally:
         connection.close()

@@ -238,6 +238,46 @@ def test_a_busy_table_is_left_for_the_next_run(
     assert existing() != before
 
 
+def on_deletion_from_default(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE FUNCTION on_deletion() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {statement}; RETURN old; END'"
+        )
+        cursor.execute(
+            "CREATE TRIGGER on_deletion BEFORE DELETE ON audit_log_entries_default"
+            " FOR EACH ROW EXECUTE FUNCTION on_deletion()"
+        )
+
+
+@pytest.mark.django_db
+def test_a_failure_keeps_no_later_month_from_being_made(
+    auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture, next_year: datetime
+) -> None:
+    auth_config(audit={"retention": timedelta(days=30), "drop_expired": True})
+    partitions.maintain(at=next_year)
+    at = next_year + YEAR
+    store(next_year - YEAR * 3, at)
+    assert places() == ["audit_log_entries_default"] * 2
+    on_deletion_from_default("RAISE EXCEPTION ''no''")
+    partitions.maintain(at=at)
+    failures = [record for record in caplog.records if record.message == "audit partitions not maintained"]
+    assert len(failures) == 2, "the month of the new entry, and the deletion of the expired one"
+    names = {each.name for each in existing()}
+    following = partitions.next_month(at)
+    assert table_of(at) not in names
+    assert {table_of(following), table_of(partitions.next_month(following))} <= names
+
+
+@pytest.mark.django_db
+def test_the_statement_timeout_of_the_role_does_not_apply(next_year: datetime) -> None:
+    store(next_year)
+    on_deletion_from_default("PERFORM pg_sleep(0.5)")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = '400ms'")
+    partitions.maintain(at=next_year)
+    assert places() == [table_of(next_year)]
+
+
 def migrate(url: str, *target: str) -> None:
     preloaded_python.run(
         [str(servers.PROJECT / "manage.py"), "migrate", "-v", "0", *target],

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,23 @@ def test_interrupted_build_is_repeated(trigrams: None, ensured: None) -> None:
         False
     ]
     indexes.ensure()
+    assert valid_indexes() == NAMES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_limits_of_the_role_do_not_end_a_build(trigrams: None, ensured: None) -> None:
+    limits = {"options": "-c lock_timeout=200ms -c statement_timeout=300ms"}
+    with connected_to(OPTIONS={**connection.settings_dict["OPTIONS"], **limits}), ThreadPoolExecutor() as threads:
+        writing = connections.create_connection("default")
+        writing.set_autocommit(autocommit=False)
+        with writing.cursor() as cursor:
+            cursor.execute("LOCK TABLE users IN ROW EXCLUSIVE MODE")
+        try:
+            build = threads.submit(indexes.ensure)
+            time.sleep(0.5)
+        finally:
+            writing.close()
+        assert build.result()
     assert valid_indexes() == NAMES
 
 
