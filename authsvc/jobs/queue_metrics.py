@@ -19,13 +19,16 @@ from authsvc.jobs import registry
 TIMEOUT_SECONDS = 2.0
 """Longest wait for one query. A hanging server or name look-up holds its thread for longer."""
 
+# The event is read of one job only: that of every job of a long queue would exceed the timeout.
 _SQL = """
-    SELECT count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'doing'),
-        count(*) FILTER (WHERE status = 'failed'),
-        EXTRACT(epoch FROM clock_timestamp() - min(COALESCE(scheduled_at,
-            (SELECT min(at) FROM procrastinate_events WHERE job_id = procrastinate_jobs.id)))
-            FILTER (WHERE status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= clock_timestamp())))
-    FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded'"""
+    SELECT waiting, running, failed, EXTRACT(epoch FROM clock_timestamp() - LEAST(due_at,
+        (SELECT min(at) FROM procrastinate_events WHERE job_id = first_id)))
+    FROM (
+        SELECT count(*) FILTER (WHERE status = 'todo') AS waiting, count(*) FILTER (WHERE status = 'doing') AS running,
+            count(*) FILTER (WHERE status = 'failed') AS failed,
+            min(scheduled_at) FILTER (WHERE status = 'todo' AND scheduled_at <= now()) AS due_at,
+            min(id) FILTER (WHERE status = 'todo' AND scheduled_at IS NULL) AS first_id
+        FROM procrastinate_jobs WHERE queue_name = %s AND status <> 'succeeded') queue"""
 _STATES = ("waiting", "running", "failed")
 
 
