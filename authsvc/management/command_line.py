@@ -87,7 +87,14 @@ def run() -> None:
         if arguments and not _is_for_help(arguments):
             sys.exit(conf.describe_error(error, is_terminal=sys.stderr.isatty()))
         _use_placeholders()
-    CommandLine(sys.argv).execute()
+    try:
+        CommandLine(sys.argv).execute()
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        # The reader of the output has ended, as in `manage.py doctor | head`. The rest goes nowhere, or the interpreter
+        # would report the error again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"manage.py: {error.strerror}")
 
 
 def _is_for_help(arguments: list[str]) -> bool:

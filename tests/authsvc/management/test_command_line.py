@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def test_a_flag_without_its_path_is_refused() -> None:
 @pytest.mark.parametrize("name", sorted(get_commands()))
 def test_the_flags_fit_the_options_of_every_command(name: str) -> None:
     command_line.CommandLine(["manage.py"]).fetch_command(name).create_parser("manage.py", name)
+
+
+def test_a_command_whose_output_is_closed_ends_with_one_line(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, str(servers.PROJECT / "manage.py"), "--help"]
+    with os.fdopen(writer, "wb") as closed:
+        ran = subprocess.run(command, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "manage.py: Broken pipe\n")
 
 
 def test_help_needs_no_settings_and_lists_useful_commands(tmp_path: Path) -> None:
