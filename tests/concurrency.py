@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,7 +21,6 @@ from tokens.models import Session
 Result = TypeVar("Result")
 
 _threads = ThreadPoolExecutor(64)
-"""They keep their database connections for later tests: PostgreSQL needs longer to open one than for most requests."""
 
 
 def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
@@ -33,15 +32,19 @@ def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
         barrier.wait(timeout=30)
         return call()
 
-    return [future.result() for future in [run_in_thread(functools.partial(run, call)) for call in calls]]
+    running = [run_in_thread(functools.partial(run, call)) for call in calls]
+    wait(running)
+    return [future.result() for future in running]
 
 
 def run_in_thread(call: Callable[[], Result]) -> Future[Result]:
-    """Run a call in another thread, which has its own database connection."""
+    """Run a call in another thread, which closes its own database connection afterwards."""
 
     def run() -> Result:
-        connection.close_if_unusable_or_obsolete()
-        return call()
+        try:
+            return call()
+        finally:
+            connection.close()
 
     return _threads.submit(run)
 
