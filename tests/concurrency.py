@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,33 +19,29 @@ from tokens.models import Session
 
 Result = TypeVar("Result")
 
-_threads = ThreadPoolExecutor(64)
-
 
 def run_concurrently(*calls: Callable[[], Result]) -> list[Result]:
     """The results of the calls, in their order. All calls start together, when every thread has its connection."""
     barrier = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Result]) -> Result:
-        connection.ensure_connection()
-        barrier.wait(timeout=30)
-        return call()
-
-    running = [run_in_thread(functools.partial(run, call)) for call in calls]
-    wait(running)
-    return [future.result() for future in running]
-
-
-def run_in_thread(call: Callable[[], Result]) -> Future[Result]:
-    """Run a call in another thread, which closes its own database connection afterwards."""
-
-    def run() -> Result:
         try:
+            connection.ensure_connection()
+            barrier.wait(timeout=30)
             return call()
         finally:
             connection.close()
 
-    return _threads.submit(run)
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(run, calls))
+
+
+def run_in_own_connection(call: Callable[[], Result]) -> Result:
+    """The result of a call in a thread, which then closes its connection."""
+    try:
+        return call()
+    finally:
+        connection.close()
 
 
 def status_counts(responses: Sequence[ApiResponse]) -> dict[int, int]:
@@ -63,22 +58,26 @@ def run_in_order(user_id: UUID, *calls: Callable[[], Result], until_update: bool
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with transaction.atomic():
-            User.objects.select_for_update(no_key=until_update).get(id=user_id)
-            locked.set()
-            release.wait(60)
+        try:
+            with transaction.atomic():
+                User.objects.select_for_update(no_key=until_update).get(id=user_id)
+                locked.set()
+                release.wait(60)
+        finally:
+            connection.close()
 
-    holder = run_in_thread(hold)
-    try:
-        assert locked.wait(30)
-        running: list[Future[Result]] = []
-        for call in calls:
-            running.append(run_in_thread(call))
-            _wait_until_locked(running)
-    finally:
-        release.set()
-    holder.result()
-    return [future.result() for future in running]
+    with ThreadPoolExecutor(len(calls) + 1) as threads:
+        holder = threads.submit(hold)
+        try:
+            assert locked.wait(30)
+            running: list[Future[Result]] = []
+            for call in calls:
+                running.append(threads.submit(run_in_own_connection, call))
+                _wait_until_locked(running)
+        finally:
+            release.set()
+        holder.result()
+        return [future.result() for future in running]
 
 
 def wait_for_lock_waiters(number: int) -> None:
@@ -112,15 +111,19 @@ def lock_session(session: Session, *, seconds: float = 60) -> Iterator[None]:
     locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with transaction.atomic():
-            Session.objects.select_for_update().get(id=session.id)
-            locked.set()
-            release.wait(seconds)
+        try:
+            with transaction.atomic():
+                Session.objects.select_for_update().get(id=session.id)
+                locked.set()
+                release.wait(seconds)
+        finally:
+            connection.close()
 
-    holder = run_in_thread(hold)
+    holder = threading.Thread(target=hold)
+    holder.start()
     assert locked.wait(10)
     try:
         yield
     finally:
         release.set()
-        holder.result()
+        holder.join()

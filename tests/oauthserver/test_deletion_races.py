@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.db import connection
 
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_in_order, run_in_thread, wait_for_lock_waiters
+from tests.concurrency import run_in_order, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse
 from tests.factories import SignIn, make_session
 from tests.oauthserver import test_device as devices
@@ -161,12 +162,13 @@ def test_a_client_is_deleted_during_an_approval(api: Api, is_device: bool) -> No
             return 200
         return decide(api, authorization_id, session).status_code
 
-    with waiting_consents():
-        approved = run_in_thread(approve_request)
-        wait_for_lock_waiters(1)
-        deleted = run_in_thread(lambda: delete_client(api, application.client_id))
-        wait_for_lock_waiters(2)
-    assert (approved.result(), deleted.result().status_code) == (200, 204)
+    with ThreadPoolExecutor(2) as threads:
+        with waiting_consents():
+            approved = threads.submit(run_in_own_connection, approve_request)
+            wait_for_lock_waiters(1)
+            deleted = threads.submit(run_in_own_connection, lambda: delete_client(api, application.client_id))
+            wait_for_lock_waiters(2)
+        assert (approved.result(), deleted.result().status_code) == (200, 204)
 
     assert OAuthClient.objects.get().deleted_at is not None
     assert not OAuthAuthorization.objects.filter(status="approved").exists()

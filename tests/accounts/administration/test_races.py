@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -15,7 +16,7 @@ from tests.accounts.mfa import factor_requests
 from tests.concurrency import (
     run_concurrently,
     run_in_order,
-    run_in_thread,
+    run_in_own_connection,
     status_counts,
     wait_for_lock_waiters,
 )
@@ -54,12 +55,13 @@ def test_concurrent_invitations_create_one_account(api: Api, mailbox: Mailbox) -
 
 def test_an_invitation_locks_the_user_before_the_identities(api: Api) -> None:
     user = make_user(email=EMAIL, confirmed=False)
-    with transaction.atomic():
-        User.objects.select_for_update().get(id=user.id)
-        invited = run_in_thread(lambda: ask(api, "POST", "/invite", {"email": EMAIL}))
-        wait_for_lock_waiters(1)
-        Identity.objects.filter(user=user).update(updated_at=timezone.now())  # a deadlock if it waits too
-    assert invited.result(20).status_code == 200
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.select_for_update().get(id=user.id)
+            invited = threads.submit(run_in_own_connection, lambda: ask(api, "POST", "/invite", {"email": EMAIL}))
+            wait_for_lock_waiters(1)
+            Identity.objects.filter(user=user).update(updated_at=timezone.now())  # a deadlock if it waits too
+        assert invited.result(20).status_code == 200
 
 
 def test_the_name_of_a_factor_is_changed_after_a_concurrent_enrolment(api: Api) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tests.accounts.verification.test_wrong_codes import CLAIMED, CODE_DEAD, EMAIL, LIMIT, by_code, other_than
-from tests.concurrency import run_concurrently, run_in_thread, wait_for_lock_waiters
+from tests.concurrency import run_concurrently, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import make_session, make_user
 from tests.observations import assert_error, table_contents
@@ -61,13 +62,14 @@ def test_attempts_counted_after_code_was_read_are_respected(
     present = journey(api, mailbox)
     code = mailbox.emails[-1].variables["Token"]
     before: dict[str, Any]
-    with transaction.atomic():
-        # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
-        OneTimeToken.objects.update(attempts=counted)
-        before = table_contents()
-        response = run_in_thread(lambda: present(code))
-        wait_for_lock_waiters(1)
-    result = response.result()
+    with ThreadPoolExecutor(1) as thread:
+        with transaction.atomic():
+            # The wrong attempts are not committed yet, so the correct attempt reads a code without attempts.
+            OneTimeToken.objects.update(attempts=counted)
+            before = table_contents()
+            response = thread.submit(run_in_own_connection, lambda: present(code))
+            wait_for_lock_waiters(1)
+        result = response.result()
     if accepted:
         assert result.status_code == 200
         assert not OneTimeToken.objects.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.registry import DiagnosticContext, Outcome
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
-from tests.concurrency import run_in_thread, wait_for_lock_waiters
+from tests.concurrency import run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ChangeConfig
 from tests.live.servers import LiveServer
 from tokens.models import Session
@@ -157,11 +158,12 @@ def test_a_concurrently_changed_value_is_kept(encrypt_with: Encrypt) -> None:
     def reencrypt_passwords() -> encrypted_columns.ReencryptionResult:
         return encrypted_columns.reencrypt(column(User), report_progress=lambda _: None)
 
-    with transaction.atomic():
-        User.objects.update(password="another")
-        reencrypting = run_in_thread(reencrypt_passwords)
-        wait_for_lock_waiters(1)  # it has read the value before the change
-    outcome = reencrypting.result()
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.update(password="another")
+            reencrypting = threads.submit(run_in_own_connection, reencrypt_passwords)
+            wait_for_lock_waiters(1)  # it has read the value before the change
+        outcome = reencrypting.result()
     assert (outcome.reencrypted, outcome.unreadable) == (0, 0)
     assert User.objects.get(id=user.id).password == "another"
 

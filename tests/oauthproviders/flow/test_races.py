@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from authsvc.db.sql import fetch_rows
 from oauthproviders.models import ClientState
 from tests import factories
 from tests.accounts.administration import admin_requests
-from tests.concurrency import run_concurrently, run_in_order, run_in_thread, wait_for_lock_waiters
+from tests.concurrency import run_concurrently, run_in_order, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import AUDIENCE, CHALLENGE, SignIn, make_user
 from tests.fakes.http_peer import MockedServer, in_json
@@ -140,12 +141,13 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
     user = make_user(email="ada@example.com", confirmed=False)
     state = browser.start()
 
-    # The callback reads the account before this transaction is committed.
-    with transaction.atomic():
-        User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
-        running = run_in_thread(lambda: browser.callback(state))
-        wait_for_lock_waiters(1)
-    location = running.result().headers["Location"]
+    with ThreadPoolExecutor(1) as threads:
+        # The callback reads the account before this transaction is committed.
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(email_confirmed_at=timezone.now())
+            running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
+            wait_for_lock_waiters(1)
+        location = running.result().headers["Location"]
 
     password = user.password
     user.refresh_from_db()
@@ -156,11 +158,12 @@ def test_an_account_confirmed_during_the_callback_is_not_claimed(github: GitHub,
 
 def _sign_in_during_a_change(sign_in: Callable[[], ApiResponse], user: User, **changes: Any) -> ApiResponse:
     """Run `sign_in` while another transaction changes `user`: the sign-in finds the account as it was before."""
-    with transaction.atomic():
-        User.objects.filter(id=user.id).update(**changes)
-        signing_in = run_in_thread(sign_in)
-        wait_for_lock_waiters(1)
-    return signing_in.result()
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            User.objects.filter(id=user.id).update(**changes)
+            signing_in = threads.submit(run_in_own_connection, sign_in)
+            wait_for_lock_waiters(1)
+        return signing_in.result()
 
 
 def test_a_sign_in_whose_account_changes_sends_the_confirmation_email_of_the_new_account(
@@ -232,10 +235,11 @@ def test_a_session_that_ends_during_the_calls_to_the_provider_links_no_identity(
     github.server.respond(dataclasses.replace(emails, before=pause), path=EMAILS_PATH)
     state = start_link_flow(api, signed_in.access_token)
 
-    running = run_in_thread(lambda: browser.callback(state))
-    with pause:
-        ENDINGS[ending](signed_in)
-    location = running.result().headers["Location"]
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
+        with pause:
+            ENDINGS[ending](signed_in)
+        location = running.result().headers["Location"]
 
     assert count_by_mark([location], "#access_token=", f"error_code={mark}") == [0, 1]
     signed_in.user.refresh_from_db()
@@ -256,10 +260,11 @@ def test_a_session_that_ends_during_the_request_token_call_starts_no_flow(
     def authorize() -> ApiResponse:
         return api.get("/user/identities/authorize?provider=twitter", bearer=signed_in.access_token)
 
-    authorizing = run_in_thread(authorize)
-    with pause:
-        ENDINGS[ending](signed_in)
-    response = authorizing.result()
+    with ThreadPoolExecutor(1) as threads:
+        authorizing = threads.submit(run_in_own_connection, authorize)
+        with pause:
+            ENDINGS[ending](signed_in)
+        response = authorizing.result()
 
     assert_error(response, 403, "session_not_found", "Session from session_id claim in JWT does not exist")
     assert not FlowState.objects.exists()
@@ -288,11 +293,12 @@ def test_a_session_that_ends_during_the_calls_to_the_issuer_links_no_identity(
     def sign_in() -> ApiResponse:
         return api.post("/token?grant_type=id_token", body, bearer=signed_in.access_token)
 
-    signing_in = run_in_thread(sign_in)
-    with pause:
-        assert fetch_rows(_BUSY, []) == []
-        ENDINGS[ending](signed_in)
-    response = signing_in.result()
+    with ThreadPoolExecutor(1) as threads:
+        signing_in = threads.submit(run_in_own_connection, sign_in)
+        with pause:
+            assert fetch_rows(_BUSY, []) == []
+            ENDINGS[ending](signed_in)
+        response = signing_in.result()
 
     assert (response.status_code, response.json()["error_code"]) == error
     assert not Identity.objects.filter(provider="keycloak").exists()
@@ -309,11 +315,12 @@ def test_no_transaction_is_open_during_calls_to_the_provider(github: GitHub, bro
     state = browser.start()
     statements: list[list[tuple[str]]] = []
 
-    running = run_in_thread(lambda: browser.callback(state))
-    for pause in pauses:
-        with pause:
-            statements.append(fetch_rows(_BUSY, []))
-    location = running.result().headers["Location"]
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(run_in_own_connection, lambda: browser.callback(state))
+        for pause in pauses:
+            with pause:
+                statements.append(fetch_rows(_BUSY, []))
+        location = running.result().headers["Location"]
 
     assert "#access_token=" in location
     assert statements == [[], [], []]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from accounts.users import queries
 from authsvc.caller import Caller
-from tests.concurrency import lock_session, run_in_thread, wait_for_lock_waiters
+from tests.concurrency import lock_session, run_in_own_connection, wait_for_lock_waiters
 from tests.conftest import Api
 from tests.factories import SignIn, make_flow, make_session, make_user
 from tests.tokens.token_requests import refresh, rotate
@@ -52,12 +53,13 @@ def test_sessions_are_locked_in_the_order_of_their_ids(api: Api, revoke: Callabl
     clients = Session.objects.filter(id__in=[low.session.id, high.session.id])
     clients.update(approving_session_id=browser.session.id)
 
-    with lock_session(low.session):
-        running = run_in_thread(lambda: revoke(api, browser))
-        wait_for_lock_waiters(1)
-        with transaction.atomic():
-            assert Session.objects.select_for_update(skip_locked=True).filter(id=high.session.id).exists()
-    running.result()
+    with ThreadPoolExecutor(1) as threads:
+        with lock_session(low.session):
+            running = threads.submit(run_in_own_connection, lambda: revoke(api, browser))
+            wait_for_lock_waiters(1)
+            with transaction.atomic():
+                assert Session.objects.select_for_update(skip_locked=True).filter(id=high.session.id).exists()
+        running.result()
 
     assert not clients.exists()
 
@@ -76,14 +78,15 @@ def test_the_end_of_a_reused_session_does_not_wait_for_a_flow(api: Api) -> None:
             # It would wait for the session, and the refresh for the flow.
             revocation.revoke_all_sessions(signed_in.user.id, reason="password_changed")
 
-    changed = run_in_thread(change_password)
-    assert locked.wait(30)
-    reused = run_in_thread(lambda: refresh(api, signed_in.refresh_token))
-    try:
-        assert reused.result(timeout=10).json()["error_code"] == "refresh_token_already_used"
-    finally:
-        release.set()
-    changed.result()
+    with ThreadPoolExecutor(2) as threads:
+        changed = threads.submit(run_in_own_connection, change_password)
+        assert locked.wait(30)
+        reused = threads.submit(run_in_own_connection, lambda: refresh(api, signed_in.refresh_token))
+        try:
+            assert reused.result(timeout=10).json()["error_code"] == "refresh_token_already_used"
+        finally:
+            release.set()
+        changed.result()
 
     assert not Session.objects.exists()
     assert not FlowState.objects.exists()
