@@ -46,7 +46,7 @@ class AuditContext:
     impersonator: Any = None
     """The operator (an `audit.Administrator`) who impersonates the user of the request."""
     event_actor: Any = None
-    """The `events.Actor` that has authenticated; None before that."""
+    """The `events.EventActor` that has authenticated; None before that."""
     payloads: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     """The payloads of the entries, for the access log."""
 

@@ -19,19 +19,23 @@ from authsvc.console import filters, formatting, operators, personal_data
 from authsvc.console.actions import ActionContext, action, create_context, form_page
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
-from authsvc.console.timeline import Event, Kind, Position
+from authsvc.console.timeline import Kind, Position, TimelineEvent
 from authsvc.display_text import EMPTY, short_text
-from authsvc.jobs.queued_jobs import Status
+from authsvc.jobs.queued_jobs import JobStatus
 from authsvc.messaging import Email, EmailType, Sms, SmsType
 from authsvc.operator_access import Access
 from mailer.delivery import undelivered_messages
-from mailer.models import Attempt, Message, Outcome
+from mailer.models import Attempt, AttemptOutcome, Message
 
 _TONES = {
-    Outcome.DELIVERED: Tone.GOOD, Outcome.RETRY: Tone.WAITING, Outcome.FAILED: Tone.BAD,
-    Status.TODO: Tone.WAITING, Status.DOING: Tone.WAITING,
+    AttemptOutcome.DELIVERED: Tone.GOOD, AttemptOutcome.RETRY: Tone.WAITING, AttemptOutcome.FAILED: Tone.BAD,
+    JobStatus.TODO: Tone.WAITING, JobStatus.DOING: Tone.WAITING,
 }  # fmt: skip
-_OUTCOMES = {Outcome.DELIVERED: "delivered", Outcome.RETRY: "to be retried", Outcome.FAILED: "failed"}
+_OUTCOMES = {
+    AttemptOutcome.DELIVERED: "delivered",
+    AttemptOutcome.RETRY: "to be retried",
+    AttemptOutcome.FAILED: "failed",
+}
 _CHANNELS = {"email": "Email", "sms": "SMS", "whatsapp": "WhatsApp"}
 _RETRY_FAILED = "Retry all failed messages"
 _TYPE_LABELS: Mapping[str, str] = {
@@ -58,7 +62,9 @@ def _event_title(message_type: str, channel: str, state: SafeString) -> SafeStri
 class StatusFilter(filters.ChoiceFilter):
     title = "status"
     parameter_name = "status"
-    options = tuple((status.value, status.label.capitalize()) for status in (Status.FAILED, Status.TODO, Status.DOING))
+    options = tuple(
+        (status.value, status.label.capitalize()) for status in (JobStatus.FAILED, JobStatus.TODO, JobStatus.DOING)
+    )
 
 
 class MessageTypeFilter(filters.ChoiceFilter):
@@ -75,7 +81,7 @@ class QueuedMessageTypeFilter(MessageTypeFilter):
 class OutcomeFilter(filters.ChoiceFilter):
     title = "outcome"
     parameter_name = "outcome"
-    options = tuple((outcome.value, _OUTCOMES[outcome].capitalize()) for outcome in Outcome)
+    options = tuple((outcome.value, _OUTCOMES[outcome].capitalize()) for outcome in AttemptOutcome)
 
 
 @admin.register(Message)
@@ -111,11 +117,11 @@ class MessageAdmin(OperatorAdmin):
         return None
 
     def available_actions(self, row: Message) -> Iterable[str]:
-        return self.row_actions if row.status == Status.FAILED else ()
+        return self.row_actions if row.status == JobStatus.FAILED else ()
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[TimelineEvent]:
         """Messages without a delivery attempt. An attempt is an event of its own."""
         if Kind.MESSAGE not in kinds:
             return
@@ -126,7 +132,7 @@ class MessageAdmin(OperatorAdmin):
         for message in newest.order_by("-id"):  # all of them, because the position is not a column
             position = Position(message.accepted_at, UUID(message.args["message_id"]))
             if position < before:
-                yield Event(
+                yield TimelineEvent(
                     at=position.at,
                     id=position.id,
                     title=_event_title(message.args["kind"], message.args["channel"], self.progress(message)),
@@ -134,12 +140,12 @@ class MessageAdmin(OperatorAdmin):
                 )
 
     def dashboard_stats(self) -> Iterator[DashboardStat]:
-        for status, label in ((Status.FAILED, "Failed messages"), (Status.TODO, "Messages waiting")):
+        for status, label in ((JobStatus.FAILED, "Failed messages"), (JobStatus.TODO, "Messages waiting")):
             yield DashboardStat(
                 label=label,
                 count=bounded_count(undelivered_messages.messages().filter(status=status)),
                 url=self.list_url(status=status.value),
-                is_alarming=status == Status.FAILED,
+                is_alarming=status == JobStatus.FAILED,
             )
 
     def hide_personal_data(self, row: Any) -> None:
@@ -190,7 +196,7 @@ class MessageAdmin(OperatorAdmin):
             request,
             "operator/retry_failed.html",
             title=_RETRY_FAILED,
-            failed=bounded_count(undelivered_messages.messages().filter(status=Status.FAILED)),
+            failed=bounded_count(undelivered_messages.messages().filter(status=JobStatus.FAILED)),
             max_retried=undelivered_messages.MAX_RETRIED,
         )
 
@@ -216,7 +222,7 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="status", ordering="status")
     def progress(self, row: Message) -> SafeString:
-        return formatting.badge(Status(row.status).label, _TONES.get(Status(row.status), Tone.BAD))
+        return formatting.badge(JobStatus(row.status).label, _TONES.get(JobStatus(row.status), Tone.BAD))
 
     @admin.display(description="attempts")
     def attempt_count(self, row: Any) -> int:
@@ -236,7 +242,7 @@ class MessageAdmin(OperatorAdmin):
 
     @admin.display(description="next attempt", ordering="scheduled_at")
     def next_attempt(self, row: Message) -> str:
-        if row.status != Status.TODO:
+        if row.status != JobStatus.TODO:
             return EMPTY
         return formatting.datetime_text(row.scheduled_at) if row.scheduled_at else "now"
 
@@ -281,7 +287,7 @@ class AttemptAdmin(OperatorAdmin):
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[TimelineEvent]:
         if Kind.MESSAGE not in kinds:
             return
         attempts = Attempt.objects.filter(before.follower, user_id=user_id).order_by("-created_at", "-id")
@@ -291,7 +297,7 @@ class AttemptAdmin(OperatorAdmin):
                 self.hide_personal_data(attempt)
             number = f"attempt {attempt.attempt}" if attempt.attempt > 1 else ""
             response = short_text(self.response(attempt))
-            yield Event(
+            yield TimelineEvent(
                 at=attempt.created_at,
                 id=attempt.id,
                 title=_event_title(attempt.kind, attempt.channel, self.result(attempt)),
@@ -323,7 +329,7 @@ class AttemptAdmin(OperatorAdmin):
 
     @admin.display(description="outcome", ordering="outcome")
     def result(self, row: Attempt) -> SafeString:
-        outcome = Outcome(row.outcome)
+        outcome = AttemptOutcome(row.outcome)
         return formatting.badge(_OUTCOMES[outcome], _TONES[outcome])
 
     @admin.display(description="gateway's response or error")

@@ -11,7 +11,7 @@ from authsvc.db.sql import namespaced
 from authsvc.jobs.queued_jobs import QueuedJob
 
 
-class Outcome(models.TextChoices):
+class AttemptOutcome(models.TextChoices):
     DELIVERED = "delivered"
     RETRY = "retry"
     FAILED = "failed"
@@ -29,7 +29,7 @@ class Attempt(models.Model):
     attempt = models.IntegerField()
     """1 for the first attempt."""
     created_at = models.DateTimeField(db_default=Now())
-    outcome = models.TextField(choices=Outcome)
+    outcome = models.TextField(choices=AttemptOutcome)
     gateway_id = models.TextField(db_default="", default="")
     """The gateway's id of the message, or its response; empty unless delivered."""
     error = models.TextField(db_default="", default="")

@@ -12,7 +12,7 @@ from authsvc.daily_counts import Series, Source
 from authsvc.jobs import cleanup, queued_jobs
 from authsvc.jobs.cleanup import CleanupRule
 from mailer.delivery.tasks import deliver, discard
-from mailer.models import Outcome
+from mailer.models import AttemptOutcome
 from mailer.rendering import template_cache
 
 __all__ = ["delete_failed", "deliver", "discard", "refresh_templates"]
@@ -41,7 +41,7 @@ cleanup.register(
 daily_counts.register(
     Source(
         table="message_attempts",
-        series=f"CASE t.outcome WHEN '{Outcome.DELIVERED}' THEN '{Series.MESSAGES_SENT}'"
-        f" WHEN '{Outcome.FAILED}' THEN '{Series.MESSAGES_FAILED}' END",
+        series=f"CASE t.outcome WHEN '{AttemptOutcome.DELIVERED}' THEN '{Series.MESSAGES_SENT}'"
+        f" WHEN '{AttemptOutcome.FAILED}' THEN '{Series.MESSAGES_FAILED}' END",
     )
 )

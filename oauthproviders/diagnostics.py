@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.db import DatabaseError
 
 from authsvc import conf
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, failure, ok, unused, warning
+from authsvc.diagnostics.registry import CheckOutcome, CheckResult, DiagnosticContext, failure, ok, unused, warning
 from authsvc.errors import ApiError
 from authsvc.outgoing import http
 from oauthproviders import provider_checks, registry
@@ -58,11 +58,11 @@ def _check_custom() -> Iterator[CheckResult]:
     for row in rows:
         subject = f"provider {row.identifier}"
         steps = [step.result for step in provider_checks.custom_provider_steps(row, sends_secret=False)]
-        problems = [step for step in steps if step.outcome in (Outcome.FAILURE, Outcome.WARNING)]
+        problems = [step for step in steps if step.outcome in (CheckOutcome.FAILURE, CheckOutcome.WARNING)]
         for problem in problems:
             yield replace(problem, subject=subject, message=f"{problem.subject}: {problem.message}")
         if not problems:
-            checked = [step.subject for step in steps if step.outcome == Outcome.OK]
+            checked = [step.subject for step in steps if step.outcome == CheckOutcome.OK]
             yield ok(subject, f"{len(checked)} steps pass: {', '.join(checked)}")
 
 

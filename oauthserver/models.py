@@ -34,7 +34,7 @@ class AuthMethod(models.TextChoices):
     PRIVATE_KEY_JWT = "private_key_jwt", "private_key_jwt"
 
 
-class Status(models.TextChoices):
+class AuthorizationStatus(models.TextChoices):
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
@@ -162,7 +162,7 @@ class OAuthAuthorization(models.Model):
     code_challenge = models.TextField(null=True)
     code_challenge_method = models.TextField(null=True)
     response_type = models.TextField(db_default="code")
-    status = models.TextField(choices=Status, db_default=Status.PENDING)
+    status = models.TextField(choices=AuthorizationStatus, db_default=AuthorizationStatus.PENDING)
     authorization_code = models.TextField(null=True)
     """SHA-256 of the code in hex."""
     nonce = models.TextField(null=True)
@@ -209,7 +209,7 @@ class OAuthAuthorization(models.Model):
                 name=namespaced("oauth_authorizations_expires_at_future"),
             ),
             models.CheckConstraint(
-                condition=Q(status__in=Status.values), name=namespaced("oauth_authorizations_status_check")
+                condition=Q(status__in=AuthorizationStatus.values), name=namespaced("oauth_authorizations_status_check")
             ),
             _at_most("oauth_authorizations", "redirect_uri", 2048),
             _at_most("oauth_authorizations", "scope", 4096),
@@ -247,7 +247,7 @@ class DeviceAuthorization(models.Model):
     resource = models.TextField(null=True)
     max_age = models.BigIntegerField(null=True)
     acr_values = models.TextField(null=True)
-    status = models.TextField(choices=Status, db_default=Status.PENDING)
+    status = models.TextField(choices=AuthorizationStatus, db_default=AuthorizationStatus.PENDING)
     poll_interval = models.IntegerField()
     """Seconds between two polls of the device."""
     polled_at = models.DateTimeField(null=True)
@@ -272,7 +272,7 @@ class DeviceAuthorization(models.Model):
             models.UniqueConstraint(fields=["device_code_hash"], name=namespaced("oauth_device_auth_device_code_key")),
             models.UniqueConstraint(fields=["user_code_hash"], name=namespaced("oauth_device_auth_user_code_key")),
             models.CheckConstraint(
-                condition=Q(status__in=Status.values), name=namespaced("oauth_device_auth_status_check")
+                condition=Q(status__in=AuthorizationStatus.values), name=namespaced("oauth_device_auth_status_check")
             ),
             _at_most("oauth_device_authorizations", "scope", 4096),
             _at_most("oauth_device_authorizations", "resource", resources.MAX_LENGTH),

@@ -15,7 +15,7 @@ from authsvc.jobs import cleanup
 from authsvc.jobs.cleanup import CleanupRule
 from oauthserver.clients import clients
 from oauthserver.logout import logout_tokens
-from oauthserver.logout.logout_tokens import Outcome
+from oauthserver.logout.logout_tokens import LogoutTokenOutcome
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(hours=24)
@@ -43,7 +43,7 @@ def _a_month_ago_hourly(at: datetime) -> Sequence[datetime] | None:
 def send_logout_token(run: jobs.Run, *, client_id: str, user_id: str, session_id: str) -> None:
     """Deferred by a trigger of the database. A client that stays unreachable misses the token; no job remains."""
     outcome = logout_tokens.send(client_id=UUID(client_id), user_id=UUID(user_id), session_id=UUID(session_id))
-    if outcome is Outcome.UNREACHABLE and run.retry_delay is not None:
+    if outcome is LogoutTokenOutcome.UNREACHABLE and run.retry_delay is not None:
         raise jobs.Retry
 
 

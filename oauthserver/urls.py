@@ -18,12 +18,12 @@ _AUTHORIZATION = "oauth/authorizations/<str:authorization_id>"
 
 urlpatterns = [
     slash_optional("oauth/userinfo", userinfo_views.UserInfoView.as_view()),
-    slash_optional("oauth/token", token_views.TokenView.as_view()),
+    slash_optional("oauth/token", token_views.OAuthTokenView.as_view()),
     slash_optional("oauth/revoke", token_views.RevocationView.as_view()),
     slash_optional("oauth/introspect", token_views.IntrospectionView.as_view()),
     slash_optional("oauth/device_authorization", device_views.DeviceAuthorizationView.as_view()),
     slash_optional("oauth/par", authorization_views.PushedRequestView.as_view()),
-    slash_optional("oauth/authorize", authorization_views.AuthorizeView.as_view()),
+    slash_optional("oauth/authorize", authorization_views.OAuthAuthorizeView.as_view()),
     slash_optional(_AUTHORIZATION, authorization_views.AuthorizationView.as_view()),
     slash_optional(f"{_AUTHORIZATION}/consent", authorization_views.ConsentView.as_view()),
     slash_optional("oauth/clients/register", client_views.ClientRegistrationView.as_view()),

@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from accounts.models import OperatorNote
 from authsvc.console import personal_data, timeline
 from authsvc.console.model_admin import OperatorAdmin
-from authsvc.console.timeline import Event, Kind, Position
+from authsvc.console.timeline import Kind, Position, TimelineEvent
 from authsvc.console.user_panels import MAX_PANEL_ROWS, Panel, PanelLink
 
 PAGE_NAME = "accounts_user_timeline"
@@ -76,11 +76,11 @@ def show_timeline(model_admin: OperatorAdmin, request: HttpRequest, object_id: s
     return TemplateResponse(request, "operator/timeline.html", context)
 
 
-def notes(user_id: Any, *, is_hidden: bool, before: Position, limit: int) -> Iterator[Event]:
+def notes(user_id: Any, *, is_hidden: bool, before: Position, limit: int) -> Iterator[TimelineEvent]:
     """The notes about a user as events."""
     rows = OperatorNote.objects.filter(before.follower, user_id=user_id).order_by("-created_at", "-id")
     for note in rows[:limit]:
-        yield Event(
+        yield TimelineEvent(
             at=note.created_at,
             id=note.id,
             title="Note",

@@ -20,7 +20,7 @@ from accounts.models import User
 from accounts.users import failed_attempts
 from authsvc.console import filters, formatting, operators, personal_data, user_panels
 from authsvc.console.formatting import Tone
-from authsvc.console.timeline import Event, Kind, Position
+from authsvc.console.timeline import Kind, Position, TimelineEvent
 from authsvc.display_text import EMPTY, short_text
 from authsvc.operator_access import Access
 
@@ -121,7 +121,7 @@ class UserAdmin(UserActions):
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
-    ) -> Iterable[Event]:
+    ) -> Iterable[TimelineEvent]:
         if Kind.NOTE not in kinds:
             return ()
         return timeline.notes(user_id, is_hidden=personal_data.is_hidden(request), before=before, limit=limit)

@@ -27,15 +27,15 @@ class AddressOwner:
     """The account has not confirmed the address, although a person controls it (`account_claiming`)."""
 
 
-class Outcome(Enum):
+class MatchOutcome(Enum):
     LINK = auto()
     CREATE = auto()
     AMBIGUOUS = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    outcome: Outcome
+class MatchDecision:
+    outcome: MatchOutcome
     user_id: UUID | None = None
     """The account to link to; only with LINK."""
     email: str = ""
@@ -59,7 +59,7 @@ def match_account(
     owners: Sequence[AddressOwner],
     audience: str,
     domains: Mapping[str, str],
-) -> Decision:
+) -> MatchDecision:
     """Decide which account gets an identity that no account has yet.
 
     `candidate` is the address that a new account would get, `verified` the addresses that the provider has verified,
@@ -84,9 +84,9 @@ def match_account(
     }
     matches = by_identity or by_account
     if len(matches) > 1:
-        return Decision(outcome=Outcome.AMBIGUOUS)
+        return MatchDecision(outcome=MatchOutcome.AMBIGUOUS)
     if matches:
-        return Decision(outcome=Outcome.LINK, user_id=matches.pop())
+        return MatchDecision(outcome=MatchOutcome.LINK, user_id=matches.pop())
     claimant_id = None
     if domain == DEFAULT_DOMAIN and candidate in verified:
         claimant_id = next((owner.user_id for owner in owners if owner.is_claim and owner.email == candidate), None)
@@ -94,7 +94,7 @@ def match_account(
     is_taken = _is_taken(
         candidate, has_verified=bool(verified), owners=others, audience=audience, domain=domain, domains=domains
     )
-    return Decision(outcome=Outcome.CREATE, email="" if is_taken else candidate, claimant_id=claimant_id)
+    return MatchDecision(outcome=MatchOutcome.CREATE, email="" if is_taken else candidate, claimant_id=claimant_id)
 
 
 def _is_taken(

@@ -15,7 +15,7 @@ from accounts import errors as account_errors
 from accounts.identities import account_claiming, account_matching, errors
 from accounts.identities import queries as identity_queries
 from accounts.identities.account_claiming import AccountChanged
-from accounts.identities.account_matching import AddressOwner, Outcome
+from accounts.identities.account_matching import AddressOwner, MatchOutcome
 from accounts.identities.external_identity import ExternalIdentity
 from accounts.messages import confirmation_emails, notification_emails
 from accounts.models import Identity, User
@@ -166,9 +166,9 @@ def find_account(identity: ExternalIdentity, *, caller: Caller, at: datetime) ->
         domains=domains,
     )
     match decision.outcome:
-        case Outcome.AMBIGUOUS:
+        case MatchOutcome.AMBIGUOUS:
             raise errors.AmbiguousAccount(account_matching.linking_domain(identity.provider, domains))
-        case Outcome.LINK if decision.user_id is not None:
+        case MatchOutcome.LINK if decision.user_id is not None:
             owner = queries.get(decision.user_id)
             if owner is None:
                 raise errors.IdentityNotCreated  # deleted since the previous statement

@@ -158,7 +158,7 @@ def _totp_uri(user: UserRecord, secret: str, *, issuer: str) -> str:
     account = user.email or user.phone or str(user.id)
     try:
         return totp_algorithm.uri(issuer=issuer or _site(), account=account, secret=secret)
-    except totp_algorithm.TooLong:
+    except totp_algorithm.UriTooLong:
         raise errors.IssuerTooLong from None
 
 

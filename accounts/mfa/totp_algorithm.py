@@ -30,7 +30,7 @@ _QUIET = 4
 _PIXELS = 3
 
 
-class TooLong(ValueError):
+class UriTooLong(ValueError):
     """The names do not fit into a QR code."""
 
 
@@ -40,16 +40,16 @@ def new_secret() -> str:
 
 
 def uri(*, issuer: str, account: str, secret: str) -> str:
-    """The URI that an app imports, for example from a QR code. Raises TooLong."""
+    """The URI that an app imports, for example from a QR code. Raises UriTooLong."""
     if len(issuer) > MAX_ISSUER_LENGTH:
-        raise TooLong
+        raise UriTooLong
     name = quote(issuer, safe="")
     uri = (
         f"otpauth://totp/{name}:{quote(account, safe='@')}?algorithm=SHA1&digits={_DIGITS}&issuer={name}"
         f"&period={_PERIOD}&secret={secret}"
     )
     if len(uri) > _MAX_URI_LENGTH:
-        raise TooLong
+        raise UriTooLong
     return uri
 
 

@@ -19,7 +19,7 @@ from authsvc.console import filters, formatting, personal_data
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.read_only_admin import MAX_COUNTED
-from authsvc.console.timeline import Event, Kind, Position
+from authsvc.console.timeline import Kind, Position, TimelineEvent
 from authsvc.db.fields import parse_json
 from authsvc.display_text import EMPTY, short_text
 from authsvc.models import AuditLogEntry
@@ -130,7 +130,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[TimelineEvent]:
         entry_kinds = [_ENTRY_KINDS[kind] for kind in kinds if kind in _ENTRY_KINDS]
         if not entry_kinds:
             return
@@ -141,7 +141,7 @@ class AuditLogEntryAdmin(OperatorAdmin):
             if is_hidden:
                 self.hide_personal_data(row)
             is_own = _payload(row).get("actor_id") == str(user_id)
-            yield Event(
+            yield TimelineEvent(
                 at=entry.created_at,
                 id=entry.id,
                 title=self.action(row),

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from authsvc.conf import sections
 from authsvc.conf.declaration import SectionDeclaration, Setting, fill, members, settings_of
-from authsvc.conf.report import Notice, Report
+from authsvc.conf.report import Notice, SettingsReport
 from authsvc.conf.sections import AuthConfig
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import quote
@@ -109,7 +109,7 @@ class _Reader:
     """A value that cannot be read is a problem and its default is used, so that one run finds every problem."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self.report = Report(variables, names_by_variable())
+        self.report = SettingsReport(variables, names_by_variable())
         self._environment = environ.Env()
         self._environment.ENVIRON = variables
 

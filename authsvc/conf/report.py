@@ -30,7 +30,7 @@ def log_notices(notices: Iterable[Notice]) -> None:
         logger.log(_LEVELS[notice.level], notice.message, extra={"component": "api", **notice.fields})
 
 
-class Report:
+class SettingsReport:
     def __init__(self, variables: Mapping[str, str], names: Mapping[str, tuple[str, ...]]) -> None:
         """`names`: every accepted variable → all names of the same setting, the first that is set counts."""
         self.problems: list[str] = []

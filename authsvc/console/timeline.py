@@ -63,7 +63,7 @@ START = Position(datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class TimelineEvent:
     """One row; personal data is already hidden from viewers."""
 
     at: datetime
@@ -88,7 +88,7 @@ class HasTimeline(Protocol):
 
     def timeline_events(
         self, request: HttpRequest, user_id: UUID, *, kinds: Collection[Kind], before: Position, limit: int
-    ) -> Iterable[Event]:
+    ) -> Iterable[TimelineEvent]:
         """At most `limit` events of these kinds that follow `before`, newest first."""
 
 
@@ -115,7 +115,7 @@ def read_timeline(
     The panel has `links`, and `more_url` if others follow.
     """
 
-    def read() -> list[Event]:
+    def read() -> list[TimelineEvent]:
         found = [
             event
             for model_admin in model_admins
@@ -161,7 +161,7 @@ def selected_position(request: HttpRequest) -> Position:
         raise BadRequest("There is no such position.") from None
 
 
-def _row(event: Event) -> PanelRow:
+def _row(event: TimelineEvent) -> PanelRow:
     details = formatting.long_text(event.details) if event.details else None
     cells = (event.at, event.title, event.actor, details, event.address, event.device)
     return PanelRow(cells=[cell or None for cell in cells], url=event.url)

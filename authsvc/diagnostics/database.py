@@ -16,7 +16,7 @@ from django.utils import timezone
 from authsvc import conf, jobs
 from authsvc.db.embedded import EmbeddedDatabaseFailed
 from authsvc.diagnostics import readiness
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome, failure, ok, warning
+from authsvc.diagnostics.registry import CheckOutcome, CheckResult, DiagnosticContext, failure, ok, warning
 from authsvc.security import encrypted_columns
 from authsvc.server import serving
 
@@ -32,7 +32,7 @@ class DatabaseDiagnostic:
                 yield _version(cursor)
                 yield _rights(cursor)
                 yield (migrations := _migrations(cursor))
-                if migrations.outcome == Outcome.OK:
+                if migrations.outcome == CheckOutcome.OK:
                     yield _encryption_keys()
                 yield _queue(cursor)
                 yield _connections(cursor)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     OK = "ok"
     UNUSED = "unused"
     """Not configured, which may be intended."""
@@ -21,7 +21,7 @@ class CheckResult:
     """The result of one check. No text may contain a secret."""
 
     subject: str
-    outcome: Outcome
+    outcome: CheckOutcome
     message: str
     """The observation, written for an operator who knows the settings but not the code."""
     remedy: str = ""
@@ -47,16 +47,16 @@ diagnostics: list[Diagnostic] = []
 
 
 def ok(subject: str, message: str) -> CheckResult:
-    return CheckResult(subject=subject, outcome=Outcome.OK, message=message)
+    return CheckResult(subject=subject, outcome=CheckOutcome.OK, message=message)
 
 
 def unused(subject: str, message: str, remedy: str = "") -> CheckResult:
-    return CheckResult(subject=subject, outcome=Outcome.UNUSED, message=message, remedy=remedy)
+    return CheckResult(subject=subject, outcome=CheckOutcome.UNUSED, message=message, remedy=remedy)
 
 
 def warning(subject: str, message: str, remedy: str) -> CheckResult:
-    return CheckResult(subject=subject, outcome=Outcome.WARNING, message=message, remedy=remedy)
+    return CheckResult(subject=subject, outcome=CheckOutcome.WARNING, message=message, remedy=remedy)
 
 
 def failure(subject: str, message: str, remedy: str) -> CheckResult:
-    return CheckResult(subject=subject, outcome=Outcome.FAILURE, message=message, remedy=remedy)
+    return CheckResult(subject=subject, outcome=CheckOutcome.FAILURE, message=message, remedy=remedy)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from authsvc.events.contract import (
-    Actor,
     ActorType,
     Event,
+    EventActor,
     EventType,
     RequestInfo,
     current_request,
@@ -15,9 +15,9 @@ from authsvc.events.contract import (
 )
 
 __all__ = [
-    "Actor",
     "ActorType",
     "Event",
+    "EventActor",
     "EventType",
     "RequestInfo",
     "current_request",

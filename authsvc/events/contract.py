@@ -51,7 +51,7 @@ class ActorType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class EventActor:
     type: ActorType
     id: UUID | None = None
     role: str = ""
@@ -74,7 +74,7 @@ class Event:
     """The JSON of the user as administrators see it; None for an event without a user."""
     data: Mapping[str, Any] = field(repr=False)
     """Further members of the event's `data`."""
-    actor: Actor
+    actor: EventActor
     request: RequestInfo | None
     """None for an event of the system."""
     at: datetime
@@ -97,13 +97,13 @@ def is_recorded(type: EventType) -> bool:
     return any(sink.is_subscribed(type) for sink in sinks)
 
 
-def current_actor() -> Actor:
+def current_actor() -> EventActor:
     """The actor of the current request; the system outside of requests."""
     caller = current_caller.get()
     if caller is None:
-        return Actor(type=ActorType.SYSTEM)
-    actor: Actor | None = caller.audit.event_actor
-    return actor or Actor(type=ActorType.ANONYMOUS)
+        return EventActor(type=ActorType.SYSTEM)
+    actor: EventActor | None = caller.audit.event_actor
+    return actor or EventActor(type=ActorType.ANONYMOUS)
 
 
 def current_request() -> RequestInfo | None:
@@ -118,7 +118,7 @@ def record(
     type: EventType,
     *,
     at: datetime,
-    actor: Actor | None = None,
+    actor: EventActor | None = None,
     request: RequestInfo | None = None,
     user_id: UUID | None = None,
     user: Callable[[], Mapping[str, Any]] | None = None,

@@ -14,8 +14,8 @@ from django.db.migrations.executor import MigrationExecutor
 from authsvc import daily_counts
 from authsvc.db.sql import namespaced
 from authsvc.importer import conflicts, legacy_sessions, queries, source_database, table_definitions
-from authsvc.importer.report import ImportRejected, Report, Tally
-from authsvc.importer.source_database import Source
+from authsvc.importer.report import ImportRejected, ImportReport, Tally
+from authsvc.importer.source_database import SourceDatabase
 from authsvc.importer.table_mapping import Table
 from authsvc.management.progress import Progress
 
@@ -38,7 +38,7 @@ class ImportRequest:
     """Import even if this database has been used since the last use of the source."""
 
 
-def run(request: ImportRequest, *, show: ShowProgress) -> Report:
+def run(request: ImportRequest, *, show: ShowProgress) -> ImportReport:
     """Import everything and return a report. Raises ImportRejected and django.db errors, after which nothing changed.
 
     The import can be repeated: rows are matched by id, and rows deleted at the source are deleted here too.
@@ -55,7 +55,7 @@ def run(request: ImportRequest, *, show: ShowProgress) -> Report:
             # The snapshot is closed before the long write phase, because it blocks VACUUM at the source.
             with source_database.open(request.dsn, schema=request.schema) as snapshot:
                 _require_read_access(snapshot, tables)
-                report = Report(version=snapshot.version)
+                report = ImportReport(version=snapshot.version)
                 for table in tables:
                     with _naming(table):
                         report.tallies[table.name] = _stage(snapshot, table, show=show)
@@ -92,14 +92,14 @@ def _require_migrations() -> None:
         raise ImportRejected("this database lacks migrations: run `manage.py migrate` first")
 
 
-def _require_read_access(snapshot: Source, tables: list[Table]) -> None:
+def _require_read_access(snapshot: SourceDatabase, tables: list[Table]) -> None:
     unreadable = sorted(snapshot.unreadable & {table.name for table in tables})
     if unreadable:
         names = ", ".join(f"{snapshot.schema}.{name}" for name in unreadable)
         raise ImportRejected(f"the role {snapshot.role} has no right to read {names}")
 
 
-def _stage(snapshot: Source, table: Table, *, show: ShowProgress) -> Tally:
+def _stage(snapshot: SourceDatabase, table: Table, *, show: ShowProgress) -> Tally:
     queries.create_staging_table(table)
     tally = Tally()
     for query, origin in table.queries(snapshot):
@@ -133,7 +133,7 @@ def _copy(rows: Iterator[bytes], *, into: str, progress: Progress) -> int:
     return number
 
 
-def _select_rows(tables: list[Table], report: Report, *, request: ImportRequest, needs_sessions: bool) -> None:
+def _select_rows(tables: list[Table], report: ImportReport, *, request: ImportRequest, needs_sessions: bool) -> None:
     """Mark the rows to skip, and reject the import on a conflict."""
     for table in tables:
         if request.all_instances:
@@ -163,7 +163,7 @@ def _select_rows(tables: list[Table], report: Report, *, request: ImportRequest,
     report.warnings += conflicts.warnings()
 
 
-def _write(tables: list[Table], report: Report, *, request: ImportRequest, show: ShowProgress) -> None:
+def _write(tables: list[Table], report: ImportReport, *, request: ImportRequest, show: ShowProgress) -> None:
     if request.delete_missing_users:
         report.tallies["users"].deleted = queries.delete_users_missing_at_source()
     elif only_here := queries.users_missing_at_source():
@@ -200,7 +200,7 @@ def _write_table(table: Table, tally: Tally, *, show: ShowProgress) -> None:
         raise ImportRejected(f"{table.name}: not all of {accepted:,} rows were written")
 
 
-def _tables_not_imported(snapshot: Source, tables: list[Table]) -> Iterator[str]:
+def _tables_not_imported(snapshot: SourceDatabase, tables: list[Table]) -> Iterator[str]:
     imported = {table.name for table in tables}
     left_out = {table.name: table for table in table_definitions.TABLES if table.name not in imported}
     for name in sorted(set(snapshot.tables) - imported - table_definitions.INTERNAL_TABLES):
@@ -221,7 +221,7 @@ def _tables_not_imported(snapshot: Source, tables: list[Table]) -> Iterator[str]
             yield f"{name}: {number:,} rows: unknown table"
 
 
-def _source_warnings(snapshot: Source, tables: list[Table]) -> Iterator[str]:
+def _source_warnings(snapshot: SourceDatabase, tables: list[Table]) -> Iterator[str]:
     if snapshot.version > source_database.KNOWN_VERSION:
         yield f"the source is newer ({snapshot.version}) than the supported version ({source_database.KNOWN_VERSION})"
     for table in tables:

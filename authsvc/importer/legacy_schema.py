@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from authsvc.importer.column_rules import derived_id
-from authsvc.importer.source_database import Source
+from authsvc.importer.source_database import SourceDatabase
 from authsvc.importer.table_mapping import RowSource, same_table
 
 # Migrations in which the reference added missing identities, and the times in the rows they created.
@@ -13,7 +13,7 @@ _IDENTITY_COLUMNS = "id provider_id user_id identity_data provider last_sign_in_
 _HAS_PASSWORD = "coalesce(u.encrypted_password, '') <> '' AND coalesce(u.email, '') <> ''"
 
 
-def identities(source: Source) -> list[RowSource]:
+def identities(source: SourceDatabase) -> list[RowSource]:
     """The stored identities, and derived ones for accounts without an identity."""
     row_sources = _identity_rows(source)
     has_identity = (
@@ -49,7 +49,7 @@ def _email_only(row_sources: list[RowSource]) -> str:
     return " AND i.provider = 'email'" if any(not origin.is_derived for origin in row_sources) else ""
 
 
-def _identity_rows(source: Source) -> list[RowSource]:
+def _identity_rows(source: SourceDatabase) -> list[RowSource]:
     source_columns = source.tables.get("identities")
     if not source_columns:
         return []
@@ -69,7 +69,7 @@ def _identity_rows(source: Source) -> list[RowSource]:
     return [_derived_rows(columns, origin)]
 
 
-def _derived_identity(source: Source, *, condition: str, at: str, last_sign_in: str) -> RowSource:
+def _derived_identity(source: SourceDatabase, *, condition: str, at: str, last_sign_in: str) -> RowSource:
     columns = {
         "id": derived_id("'identity'", "'email'", "u.id::text"),
         "provider_id": "u.id::text",
@@ -83,7 +83,7 @@ def _derived_identity(source: Source, *, condition: str, at: str, last_sign_in: 
     return _derived_rows(columns, f"{source.name('users')} u WHERE {condition}", is_derived=True)
 
 
-def one_time_tokens(source: Source) -> list[RowSource]:
+def one_time_tokens(source: SourceDatabase) -> list[RowSource]:
     """Outstanding one-time tokens with their sent time, from the table or, in older sources, from user columns.
 
     If the table exists, only its rows count: a token that it lacks was used or revoked.
@@ -121,7 +121,7 @@ def one_time_tokens(source: Source) -> list[RowSource]:
     return [_derived_rows(columns, origin, is_derived=True)]
 
 
-def _token_columns(source: Source) -> dict[str, tuple[str, str, str]]:
+def _token_columns(source: SourceDatabase) -> dict[str, tuple[str, str, str]]:
     """Type of a one-time token → its user columns: token, sent time, recipient."""
     email, phone = "nullif(u.email, '')", "nullif(u.phone, '')" if source.has("users", "phone") else "NULL"
     either = f"coalesce({email}, {phone})"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from authsvc.importer import queries
 from authsvc.importer.column_rules import derived_id
-from authsvc.importer.source_database import Source
+from authsvc.importer.source_database import SourceDatabase
 
 _SESSION_ID = derived_id("'session'", "f.user_id::text", "f.root::text")
 _METHOD_ID = derived_id("'method'", "s.id::text")
 
 
-def are_needed(source: Source) -> bool:
+def are_needed(source: SourceDatabase) -> bool:
     """True if the source has refresh tokens without sessions."""
     return bool(source.tables.get("refresh_tokens")) and not source.has("refresh_tokens", "session_id")
 

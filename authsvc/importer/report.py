@@ -33,7 +33,7 @@ class Tally:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ImportReport:
     version: str
     tallies: dict[str, Tally] = field(default_factory=dict)
     not_imported: list[str] = field(default_factory=list)

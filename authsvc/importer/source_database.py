@@ -32,7 +32,7 @@ _TABLES = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceDatabase:
     """An open snapshot. `tables` includes tables that the role may not read."""
 
     connection: psycopg.Connection = field(repr=False)
@@ -69,7 +69,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def open(dsn: str, *, schema: str) -> Iterator[Source]:
+def open(dsn: str, *, schema: str) -> Iterator[SourceDatabase]:
     """Open a snapshot. Raises ImportRejected, whose message does not contain the connection string."""
     with _connect(dsn) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -100,7 +100,7 @@ def _connect(dsn: str) -> psycopg.Connection:
         raise ImportRejected(f"the source cannot be reached: {_error_text(error, dsn)}") from None
 
 
-def _read_schema(connection: psycopg.Connection, schema: str) -> Source:
+def _read_schema(connection: psycopg.Connection, schema: str) -> SourceDatabase:
     namespace = connection.execute(
         "SELECT oid, has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = %s", [schema]
     ).fetchone()
@@ -120,7 +120,7 @@ def _read_schema(connection: psycopg.Connection, schema: str) -> Source:
         statement = sql.SQL("SELECT max(version::text) FROM {}").format(sql.Identifier(schema, "schema_migrations"))
         newest = connection.execute(statement).fetchone()
         version = newest[0] or "" if newest else ""
-    return Source(
+    return SourceDatabase(
         connection=connection,
         schema=schema,
         version=version,

@@ -17,7 +17,7 @@ from authsvc.importer.column_rules import (
     time_or,
     utc,
 )
-from authsvc.importer.source_database import Source
+from authsvc.importer.source_database import SourceDatabase
 from authsvc.importer.table_mapping import Owner, RowSource, Table, copied, same_table
 from tokens.one_time import one_time_tokens
 from tokens.sessions import legacy_refresh
@@ -92,7 +92,7 @@ def _auth_method(name: str, source_columns: Columns) -> str:
     return "CASE x.client_type::text WHEN 'public' THEN 'none' ELSE 'client_secret_basic' END"
 
 
-def _amr_claims(source: Source) -> list[RowSource]:
+def _amr_claims(source: SourceDatabase) -> list[RowSource]:
     if source.has("mfa_amr_claims", "id") or not source.tables.get("mfa_amr_claims"):
         return same_table("mfa_amr_claims")(source)
     source_columns = source.tables["mfa_amr_claims"]

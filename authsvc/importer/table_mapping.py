@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from authsvc.importer.column_rules import Columns, Rule, expression, unchanged
-from authsvc.importer.source_database import Source
+from authsvc.importer.source_database import SourceDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,10 @@ class Owner:
     is_optional: bool = False
 
 
-def same_table(table: str) -> Callable[[Source], list[RowSource]]:
+def same_table(table: str) -> Callable[[SourceDatabase], list[RowSource]]:
     """The table of that name, or nothing if the source lacks it."""
 
-    def row_sources(source: Source) -> list[RowSource]:
+    def row_sources(source: SourceDatabase) -> list[RowSource]:
         columns = source.tables.get(table)
         return [RowSource(sql=f"{source.name(table)} x", columns=columns)] if columns else []
 
@@ -71,10 +71,10 @@ class Table:
     """Imported only on request."""
     app: str = ""
     """The app that owns the table, if it can be left out of INSTALLED_APPS."""
-    row_sources: Callable[[Source], list[RowSource]] | None = None
+    row_sources: Callable[[SourceDatabase], list[RowSource]] | None = None
     """Sources of the rows, if not the table of that name."""
 
-    def queries(self, source: Source) -> list[tuple[str, RowSource]]:
+    def queries(self, source: SourceDatabase) -> list[tuple[str, RowSource]]:
         """SELECT statements with the columns of `columns`, then `skip`."""
         row_sources = (self.row_sources or same_table(self.name))(source)
         return [(self._select(rows.sql, rows.columns), rows) for rows in row_sources]

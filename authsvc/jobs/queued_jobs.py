@@ -16,7 +16,7 @@ from authsvc.jobs.registry import Task, queue
 Row = TypeVar("Row", bound="QueuedJob")
 
 
-class Status(models.TextChoices):
+class JobStatus(models.TextChoices):
     TODO = "todo", "waiting"
     DOING = "doing", "running"
     FAILED = "failed", "failed"
@@ -28,7 +28,7 @@ class QueuedJob(models.Model):
     id = models.BigAutoField(primary_key=True)
     queue_name = models.TextField()
     task_name = models.TextField()
-    status = models.TextField(choices=Status)
+    status = models.TextField(choices=JobStatus)
     scheduled_at = models.DateTimeField(null=True)
     """Time of the next attempt; NULL: as soon as a worker is free."""
     attempts = models.IntegerField()

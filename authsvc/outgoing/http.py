@@ -56,7 +56,7 @@ class TimedOut(Unreachable):
     """The deadline passed."""
 
 
-class TooLong(Unreachable):
+class ResponseTooLarge(Unreachable):
     """The response exceeds the size limit."""
 
 
@@ -275,7 +275,7 @@ def _reason(error: Exception) -> str:
 def _kind(error: Exception) -> type[Unreachable]:
     chain = list(_causes(error))
     if any(isinstance(cause, connections.SizeLimitExceeded) for cause in chain):
-        return TooLong
+        return ResponseTooLarge
     if any(isinstance(cause, connections.NoPermittedAddress) for cause in chain):
         return NotPublic
     if any(isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError) for cause in chain):

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class EncryptedColumn:
     """A column whose values are encrypted for the `id` of their row."""
 
     table: str
@@ -42,16 +42,16 @@ class ReencryptionResult:
     """Values left unchanged, because no configured key decrypts them."""
 
 
-def columns() -> list[Column]:
+def columns() -> list[EncryptedColumn]:
     """The columns that models list in `encrypted_columns`; those in `always_encrypted` need no setting."""
     return [
-        Column(table=model._meta.db_table, name=name, always=name in getattr(model, "always_encrypted", ()))
+        EncryptedColumn(table=model._meta.db_table, name=name, always=name in getattr(model, "always_encrypted", ()))
         for model in apps.get_models()
         for name in getattr(model, "encrypted_columns", ())
     ]
 
 
-def unknown_keys() -> list[tuple[Column, str]]:
+def unknown_keys() -> list[tuple[EncryptedColumn, str]]:
     """The key ids that a sample of the stored values uses and that are not configured, by column."""
     known = {*conf.current().database.decryption_keys, encryption.DERIVED_KEY_ID}
     return [(column, key_id) for column in columns() for key_id in sorted(_key_ids(column) - known)]
@@ -65,7 +65,7 @@ def warn_about_unknown_keys() -> None:
         )
 
 
-def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> ReencryptionResult:
+def reencrypt(column: EncryptedColumn, *, report_progress: Callable[[int], None]) -> ReencryptionResult:
     """Encrypt every value that is unencrypted or uses another key with the current key.
 
     Without encryption this changes columns that are always encrypted only.
@@ -93,7 +93,7 @@ def reencrypt(column: Column, *, report_progress: Callable[[int], None]) -> Reen
     return ReencryptionResult(reencrypted=reencrypted, unreadable=unreadable)
 
 
-def _replace(column: Column, replacements: Collection[tuple[UUID, str, str]]) -> int:
+def _replace(column: EncryptedColumn, replacements: Collection[tuple[UUID, str, str]]) -> int:
     if not replacements:
         return 0
     ids, old_values, new_values = (list(values) for values in zip(*replacements, strict=True))
@@ -108,7 +108,7 @@ def _replace(column: Column, replacements: Collection[tuple[UUID, str, str]]) ->
         )
 
 
-def _key_ids(column: Column) -> set[str]:
+def _key_ids(column: EncryptedColumn) -> set[str]:
     """The key ids of a sample of the values; of all values of a small table."""
     table = column.table
     estimate = fetch_row("SELECT reltuples FROM pg_class WHERE oid = to_regclass(quote_ident(%s))", (table,))

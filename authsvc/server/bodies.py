@@ -27,7 +27,7 @@ A connection that is closed while its client sends is reset, and the client or i
 RETRY_SECONDS = 5
 INCOMPLETE = "The request body is incomplete"
 
-Outcome = bytes | ApiError
+BodyOrError = bytes | ApiError
 
 
 def is_too_slow(*, size: int, seconds: float, limit: float) -> bool:
@@ -35,7 +35,7 @@ def is_too_slow(*, size: int, seconds: float, limit: float) -> bool:
     return seconds > limit or (seconds > RATE_GRACE_SECONDS and size < MIN_BYTES_PER_SECOND * seconds)
 
 
-def store(outcome: Outcome, environ: dict[str, Any]) -> None:
+def store(outcome: BodyOrError, environ: dict[str, Any]) -> None:
     """Write the content of a body, or its error, into the WSGI environment of its request."""
     if isinstance(outcome, ApiError):
         environ[REQUEST_ERROR] = outcome
@@ -46,13 +46,15 @@ def store(outcome: Outcome, environ: dict[str, Any]) -> None:
     environ["wsgi.input"] = io.BytesIO(outcome)
 
 
-class Body:
+class RequestBody:
     """The body of one request, of `length` bytes; None = unknown (chunked).
 
     `on_end` receives the content, or the error because of which there is none, exactly once.
     """
 
-    def __init__(self, protocol: Any, *, length: int | None, bodies: Bodies, on_end: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self, protocol: Any, *, length: int | None, bodies: Bodies, on_end: Callable[[BodyOrError], None]
+    ) -> None:
         self._protocol = aiter(protocol)
         self._length = length
         self._bodies = bodies
@@ -139,7 +141,7 @@ class Body:
         is_complete = self._length is None or self._size == self._length
         self._end(b"".join(self._chunks) if is_complete else ValidationFailed(INCOMPLETE))
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: BodyOrError) -> None:
         self._has_ended = True
         self._chunks.clear()
         if isinstance(outcome, ApiError):
@@ -156,10 +158,10 @@ class Bodies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._receiving: set[Body] = set()
+        self._receiving: set[RequestBody] = set()
         self._buffered = 0
 
-    def receive(self, body: Body) -> None:
+    def receive(self, body: RequestBody) -> None:
         """Start to receive the body of a request."""
         with self._lock:
             self._receiving.add(body)
@@ -173,7 +175,7 @@ class Bodies:
         for body in receiving:
             body.check_time(now)
 
-    def remove(self, body: Body) -> None:
+    def remove(self, body: RequestBody) -> None:
         with self._lock:
             self._receiving.discard(body)
 

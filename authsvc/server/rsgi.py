@@ -23,7 +23,7 @@ from authsvc.observability import metrics
 from authsvc.observability.arrival import ARRIVED
 from authsvc.outgoing import bulkhead
 from authsvc.server import bodies, reload, serving
-from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, Body, Outcome
+from authsvc.server.bodies import MAX_DISCARDED_BYTES, Bodies, BodyOrError, RequestBody
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor
 
@@ -83,10 +83,10 @@ class Requests:
             self._submit(request)
         else:
             on_end = functools.partial(self._add_body, request)
-            request.body = Body(request.protocol, length=length, bodies=self._bodies, on_end=on_end)
+            request.body = RequestBody(request.protocol, length=length, bodies=self._bodies, on_end=on_end)
             self._bodies.receive(request.body)
 
-    def _add_body(self, request: _Request, outcome: Outcome) -> None:
+    def _add_body(self, request: _Request, outcome: BodyOrError) -> None:
         bodies.store(outcome, request.environ)
         self._submit(request)
 
@@ -191,7 +191,7 @@ class _Request:
         self.protocol = protocol
         self.peer = peer
         self.environ: dict[str, Any] = {}
-        self.body: Body | None = None
+        self.body: RequestBody | None = None
         self.disconnection: Any = None
         """granian's future of the end of the connection, if the request has had to wait for a slot."""
 

@@ -19,7 +19,7 @@ from authsvc.errors import ApiError, BodyTooLarge, RequestBodyTimedOut, Validati
 from authsvc.observability import metrics
 from authsvc.observability.arrival import ARRIVED
 from authsvc.server import bodies, reload
-from authsvc.server.bodies import INCOMPLETE, MAX_DISCARDED_BYTES, Outcome, is_too_slow
+from authsvc.server.bodies import INCOMPLETE, MAX_DISCARDED_BYTES, BodyOrError, is_too_slow
 from authsvc.server.request_slots import RequestSlots
 from authsvc.server.stalled_connections import ConnectionMonitor, has_disconnected, seconds_since_received
 
@@ -105,7 +105,7 @@ def _receive_body(environ: dict[str, Any]) -> None:
     if length == 0:
         return
     if length is not None and length > MAX_DISCARDED_BYTES:
-        outcome: Outcome = BodyTooLarge()
+        outcome: BodyOrError = BodyTooLarge()
     else:
         reception = _Reception(environ, length)
         with _lock:
@@ -130,7 +130,7 @@ class _Reception:
         self._limit = conf.current().api.request_body_timeout.total_seconds()
         self._is_late = False
 
-    def read(self) -> Outcome:
+    def read(self) -> BodyOrError:
         chunks: list[bytes] = []
         try:
             while self._size != self._length and (chunk := self._stream.read(self._next_size())):

@@ -68,7 +68,7 @@ class WebhookEndpointAdmin(OperatorAdmin):
 
     @action(label="Send a test event", success_message="Sent a test event to", accepts_lists=False)
     def ping(self, row: WebhookEndpoint, context: ActionContext) -> str | None:
-        actor = events.Actor(type=events.ActorType.OPERATOR, id=context.actor.user_id, role=context.actor.role)
+        actor = events.EventActor(type=events.ActorType.OPERATOR, id=context.actor.user_id, role=context.actor.role)
         deliveries.ping(str(row.id), actor=actor, request=events.current_request(), at=context.at)
         return None
 

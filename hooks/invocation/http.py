@@ -51,7 +51,7 @@ def call(
             )
         except http.TimedOut:
             raise errors.HookTimedOut.after(timeout) from None
-        except http.TooLong:
+        except http.ResponseTooLarge:
             raise errors.HookResponseTooLarge from None
         except http.Unreachable as error:
             # The error of the request does not name the cause.

@@ -198,7 +198,7 @@ def replay(
     return len(users)
 
 
-def ping(endpoint_id: str, *, actor: events.Actor, request: events.RequestInfo | None, at: datetime) -> Ping:
+def ping(endpoint_id: str, *, actor: events.EventActor, request: events.RequestInfo | None, at: datetime) -> Ping:
     """Send an event `webhook.ping` to one endpoint. Raises EndpointNotFound, EndpointIsDisabled."""
     with transaction.atomic(durable=True):
         endpoint = endpoints.find(endpoint_id)

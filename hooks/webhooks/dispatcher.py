@@ -27,7 +27,7 @@ from hooks.models import DisabledReason
 from hooks.webhooks import queries, sending, subscriptions
 from hooks.webhooks.queries import Lease, StoredResult
 from hooks.webhooks.sending import GONE, AttemptResult, WebhookMessage
-from hooks.webhooks.subscriptions import Endpoint
+from hooks.webhooks.subscriptions import CachedEndpoint
 
 POLL_SECONDS = 1.0
 """Time between two searches for new events and due deliveries."""
@@ -55,7 +55,7 @@ class Dispatcher:
         self._in_flight: Counter[UUID] = Counter()
         self._slow: set[UUID] = set()
         """Endpoints whose last attempt failed or was slow."""
-        self._endpoints: Mapping[UUID, Endpoint] = {}
+        self._endpoints: Mapping[UUID, CachedEndpoint] = {}
         self.searched_at = float("-inf")
         self._searches = 0
 
@@ -157,7 +157,7 @@ class Dispatcher:
                 limits[endpoint.id] = MAX_PER_ENDPOINT - in_flight
         return limits
 
-    def _attempt(self, lease: Lease, endpoint: Endpoint, config: conf.Webhooks) -> None:
+    def _attempt(self, lease: Lease, endpoint: CachedEndpoint, config: conf.Webhooks) -> None:
         """Run in a thread that sends; use no database connection."""
         started_at = timezone.now()
         try:

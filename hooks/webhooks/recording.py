@@ -11,7 +11,7 @@ import orjson
 
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
-from authsvc.events import Actor, Event, EventType, RequestInfo
+from authsvc.events import Event, EventActor, EventType, RequestInfo
 from hooks.webhooks import queries, subscriptions
 
 API_VERSION = "2026-01-01"
@@ -38,7 +38,7 @@ def store(
     *,
     user_id: UUID | None,
     data: Mapping[str, Any],
-    actor: Actor,
+    actor: EventActor,
     request: RequestInfo | None,
     at: datetime,
     is_fanned_out: bool = False,
@@ -69,7 +69,7 @@ def _data(event: Event) -> dict[str, Any]:
     return {"user": event.user if has_full_user else {"id": event.user["id"]}, **data}
 
 
-def _actor(actor: Actor) -> dict[str, Any]:
+def _actor(actor: EventActor) -> dict[str, Any]:
     return {"type": actor.type, "id": actor.id, "role": actor.role}
 
 

@@ -25,7 +25,7 @@ _SELECT = f"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class CachedEndpoint:
     id: UUID
     url: str = field(repr=False)
     event_types: frozenset[str]
@@ -59,10 +59,10 @@ class EndpointCache:
         self.clear()
 
     def clear(self) -> None:
-        self._endpoints: tuple[Endpoint, ...] = ()
+        self._endpoints: tuple[CachedEndpoint, ...] = ()
         self._loaded_at = float("-inf")
 
-    def get(self) -> tuple[Endpoint, ...]:
+    def get(self) -> tuple[CachedEndpoint, ...]:
         """One statement every `MAX_AGE` seconds, else none."""
         if time.monotonic() - self._loaded_at > MAX_AGE:
             self._endpoints = read_endpoints()
@@ -73,9 +73,9 @@ class EndpointCache:
 cache = EndpointCache()
 
 
-def read_endpoints() -> tuple[Endpoint, ...]:
+def read_endpoints() -> tuple[CachedEndpoint, ...]:
     return tuple(
-        Endpoint(
+        CachedEndpoint(
             id=id_,
             url=url,
             event_types=frozenset(event_types),

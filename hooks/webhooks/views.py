@@ -152,7 +152,7 @@ class PingView(WebhookView):
         caller = request.caller
         ping = deliveries.ping(
             endpoint_id,
-            actor=events.Actor(type=events.ActorType.ADMIN, id=admin.user_id, role=admin.role),
+            actor=events.EventActor(type=events.ActorType.ADMIN, id=admin.user_id, role=admin.role),
             request=events.RequestInfo(id=caller.request_id, ip_address=caller.address, user_agent=caller.user_agent),
             at=timezone.now(),
         )

@@ -19,7 +19,7 @@ from mailer import sms
 from mailer.delivery import encryption
 from mailer.email import sender
 from mailer.inbox import storage
-from mailer.models import Attempt, Outcome
+from mailer.models import Attempt, AttemptOutcome
 from mailer.rendering import message_types, renderer
 
 _MAX_REASON_LENGTH = 500
@@ -59,7 +59,7 @@ def deliver(
         _fail(record, "expired before it could be delivered")
     if attempt == 1 and _exceeds_quota(message):
         # No request waits for a notification, so it is dropped where a requested email would have been rejected.
-        _record(record, Outcome.FAILED, error="email rate limit exceeded")
+        _record(record, AttemptOutcome.FAILED, error="email rate limit exceeded")
         logger.warning("notification not sent", extra=_log_fields(record))
         return
     try:
@@ -73,7 +73,7 @@ def deliver(
         retry_delay = _delay_before_expiry(retry_delay, expires_at=message.expires_at, at=at)
         if retry_delay is None:
             _fail(record, f"{reason[: _MAX_REASON_LENGTH - len(_EXPIRES_FIRST)]}{_EXPIRES_FIRST}", stack=stack)
-        _record(record, Outcome.RETRY, error=reason)
+        _record(record, AttemptOutcome.RETRY, error=reason)
         logger.warning("message not delivered yet", extra=_log_fields(record, stack))
         raise jobs.Retry(delay=retry_delay) from None
     _record_delivery(record, gateway_id=_redact(gateway_id, message))
@@ -114,7 +114,7 @@ def _send(message: Message, *, attempt: int, at: datetime) -> str:
 
 def _send_once(email: Email, *, attempt: int, at: datetime) -> None:
     """Send an email and record it, unless an earlier attempt of its job has: the email after it may have failed."""
-    if Attempt.objects.filter(message_id=email.id, outcome=Outcome.DELIVERED).exists():
+    if Attempt.objects.filter(message_id=email.id, outcome=AttemptOutcome.DELIVERED).exists():
         return
     gateway_id = _send(email, attempt=attempt, at=at)
     record = Attempt(message_id=email.id, user_id=email.user_id, channel="email", kind=str(email.type), attempt=attempt)
@@ -147,23 +147,23 @@ def _save_to_inbox(message: Message, *, channel: str, subject: str, html: str, t
 
 
 def _fail(record: Attempt, reason: str, *, stack: str | None = None) -> NoReturn:
-    _record(record, Outcome.FAILED, error=reason)
+    _record(record, AttemptOutcome.FAILED, error=reason)
     logger.error("message delivery failed", extra=_log_fields(record, stack))
     raise jobs.PermanentFailure from None
 
 
 def _record_delivery(record: Attempt, *, gateway_id: str) -> None:
     try:
-        _record(record, Outcome.DELIVERED, gateway_id=gateway_id)
+        _record(record, AttemptOutcome.DELIVERED, gateway_id=gateway_id)
     except DatabaseError:
         # The message is sent. Raising would send it again.
         logger.warning("delivery not recorded", extra=_log_fields(record), exc_info=True)
 
 
-def _record(record: Attempt, outcome: Outcome, *, gateway_id: str = "", error: str = "") -> None:
+def _record(record: Attempt, outcome: AttemptOutcome, *, gateway_id: str = "", error: str = "") -> None:
     record.outcome, record.gateway_id, record.error = outcome, gateway_id, error
     metrics.DELIVERIES.labels(record.channel, str(outcome)).inc()
-    if record.channel == "email" and outcome is not Outcome.DELIVERED:
+    if record.channel == "email" and outcome is not AttemptOutcome.DELIVERED:
         metrics.MAIL_ERRORS.labels(record.kind).inc()
     record.save(force_insert=True)
 

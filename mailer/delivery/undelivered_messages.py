@@ -17,7 +17,7 @@ from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows
 from authsvc.jobs import queued_jobs, registry
-from authsvc.jobs.queued_jobs import Status
+from authsvc.jobs.queued_jobs import JobStatus
 from authsvc.messaging import Email, Sms
 from mailer.delivery import encryption, tasks
 from mailer.errors import MessageExpired, MessageUndecryptable, NotFailed
@@ -130,7 +130,7 @@ def _queued_messages() -> QuerySet[Message]:
 
 def _lock_failed_messages() -> QuerySet[Message]:
     # Another transaction that has locked a message is retrying it.
-    return _queued_messages().filter(status=Status.FAILED).select_for_update(skip_locked=True)
+    return _queued_messages().filter(status=JobStatus.FAILED).select_for_update(skip_locked=True)
 
 
 def _has_expired(content: Email | Sms, *, at: datetime) -> bool:

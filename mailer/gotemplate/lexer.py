@@ -50,22 +50,22 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextItem:
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ActionItem:
     tokens: tuple[Token, ...]
     line: int
 
 
-def split(source: str) -> list[Text | Action]:
+def split(source: str) -> list[TextItem | ActionItem]:
     """Text and actions in order, without comments and without whitespace beside `{{-` and `-}}`.
 
     Raises TemplateSyntaxError.
     """
-    items: list[Text | Action] = []
+    items: list[TextItem | ActionItem] = []
     position, line, trim = 0, 1, False
     while True:
         opening = source.find("{{", position)
@@ -75,20 +75,20 @@ def split(source: str) -> list[Text | Action]:
             text = text.lstrip(SPACE)
         if opening < 0:
             if text:
-                items.append(Text(text))
+                items.append(TextItem(text))
             return items
         inside = opening + 2
         if source.startswith("-", inside) and _skip_space(source, inside + 1) > inside + 1:
             inside += 1
             text = text.rstrip(SPACE)
         if text:
-            items.append(Text(text))
+            items.append(TextItem(text))
         start = _skip_space(source, inside)
         if source.startswith("/*", start):
             position, trim = _skip_comment(source, start, line)
         else:
             tokens, position, trim = _tokens(source, inside, line)
-            items.append(Action(tokens, line))
+            items.append(ActionItem(tokens, line))
         line += source.count("\n", opening, position)
 
 

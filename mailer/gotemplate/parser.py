@@ -23,7 +23,7 @@ def parse(source: str) -> tree.Program:
 
 
 class _Parser:
-    def __init__(self, items: list[lexer.Text | lexer.Action]) -> None:
+    def __init__(self, items: list[lexer.TextItem | lexer.ActionItem]) -> None:
         self._items = iter(items)
         self._line = 1
         self._tokens: tuple[Token, ...] = ()
@@ -49,7 +49,7 @@ class _Parser:
         nodes: list[tree.Node] = []
         with self._nested():
             for item in self._items:
-                if isinstance(item, lexer.Text):
+                if isinstance(item, lexer.TextItem):
                     nodes.append(tree.Text(item.text))
                     continue
                 self._tokens, self._next, self._line = item.tokens, 0, item.line

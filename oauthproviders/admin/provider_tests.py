@@ -13,22 +13,22 @@ from authsvc.console import formatting
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.user_panels import Panel, PanelRow
-from authsvc.diagnostics.registry import Outcome
+from authsvc.diagnostics.registry import CheckOutcome
 from authsvc.display_text import EMPTY
 from oauthproviders.provider_checks import Step
 
 _BADGES = {
-    Outcome.OK: ("passed", Tone.GOOD),
-    Outcome.WARNING: ("warning", Tone.WAITING),
-    Outcome.FAILURE: ("failed", Tone.BAD),
-    Outcome.UNUSED: ("not run", Tone.QUIET),
+    CheckOutcome.OK: ("passed", Tone.GOOD),
+    CheckOutcome.WARNING: ("warning", Tone.WAITING),
+    CheckOutcome.FAILURE: ("failed", Tone.BAD),
+    CheckOutcome.UNUSED: ("not run", Tone.QUIET),
 }
 
 
 def result_panel(steps: Sequence[Step]) -> Panel:
     """The steps with result, explanation, remedy and time taken."""
     outcomes = [step.result.outcome for step in steps]
-    failed, warned = outcomes.count(Outcome.FAILURE), outcomes.count(Outcome.WARNING)
+    failed, warned = outcomes.count(CheckOutcome.FAILURE), outcomes.count(CheckOutcome.WARNING)
     title = "Test passed"
     if failed:
         title = f"Test failed: {failed} {'step' if failed == 1 else 'steps'}"

@@ -24,7 +24,12 @@ from authsvc import conf
 from authsvc.outgoing import http
 from authsvc.security import crypto
 from oauthproviders.base import deadline, profiles
-from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, ProviderUnreachable, Token
+from oauthproviders.base.contract import (
+    AuthorizationRequest,
+    InvalidProviderResponse,
+    ProviderToken,
+    ProviderUnreachable,
+)
 
 T = TypeVar("T")
 
@@ -148,7 +153,9 @@ class Backend(BaseAuth[Any]):
         except http.Unreachable as error:
             raise ProviderUnreachable(error) from None
 
-    def fetch_document(self, token: Token, url: str, schema: type[T], *, headers: Mapping[str, str] | None = None) -> T:
+    def fetch_document(
+        self, token: ProviderToken, url: str, schema: type[T], *, headers: Mapping[str, str] | None = None
+    ) -> T:
         """The JSON document at `url`, requested with the token, as `schema`. Raises InvalidProviderResponse."""
         bearer = token.token_type if token.token_type.lower() != "bearer" else "Bearer"
         sent = {"Authorization": f"{bearer} {token.access_token}", **(headers or {})}
@@ -208,7 +215,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
         """Additional keys of the token request."""
         return {}
 
-    def exchange(self, *, code: str, secret: str) -> Token:
+    def exchange(self, *, code: str, secret: str) -> ProviderToken:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -241,7 +248,7 @@ class OAuth2(Backend, BaseOAuth2[Any]):
             return self.call("POST", url, form={**form, "client_id": client_id, "client_secret": secret})
         return self.call("POST", url, form=form, auth=(quote_plus(client_id), quote_plus(secret)))
 
-    def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> Token:
+    def _request_token(self, url: str, form: Mapping[str, str], *, in_body: bool) -> ProviderToken:
         response = self.send_token_request(url, form, in_body=in_body)
         if response.status == HTTPStatus.UNAUTHORIZED:  # a failed client authentication (RFC 6749 §5.2)
             # The operator may have changed the style at the provider. The next request tries both.
@@ -261,7 +268,7 @@ def parse_document(body: bytes, schema: type[T]) -> T:
         raise InvalidProviderResponse("the response does not have the expected schema") from None
 
 
-def parse_token_response(response: http.Response) -> Token:
+def parse_token_response(response: http.Response) -> ProviderToken:
     """Parse a token response (RFC 6749 §5.1), as JSON or as a form. Raises InvalidProviderResponse without a token."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type in _FORMS:
@@ -275,7 +282,7 @@ def parse_token_response(response: http.Response) -> Token:
     if not texts["access_token"]:
         raise InvalidProviderResponse("the token response has no access token")
     texts["token_type"] = texts["token_type"] or "Bearer"
-    return Token(document=document, **texts)
+    return ProviderToken(document=document, **texts)
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:

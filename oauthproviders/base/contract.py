@@ -38,7 +38,7 @@ class AuthorizationRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class ProviderToken:
     """A token response. Its representation contains no secret."""
 
     access_token: str = field(repr=False)
@@ -65,11 +65,11 @@ class Provider(Protocol):
         Raises InvalidProviderResponse, and ProviderUnavailable when the discovery document cannot be read.
         """
 
-    def exchange(self, *, code: str, secret: str) -> Token:
+    def exchange(self, *, code: str, secret: str) -> ProviderToken:
         """Exchange the parameters of the callback for a token.
 
         Raises InvalidProviderResponse, ProviderUnavailable.
         """
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         """Fetch the profile of the user. Raises InvalidProviderResponse, ProviderUnavailable."""

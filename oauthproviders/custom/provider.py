@@ -11,7 +11,12 @@ from authsvc import conf
 from authsvc.security import encryption
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, ProviderUnavailable, Token
+from oauthproviders.base.contract import (
+    AuthorizationRequest,
+    InvalidProviderResponse,
+    ProviderToken,
+    ProviderUnavailable,
+)
 from oauthproviders.models import CustomProvider, ProviderType
 from oauthproviders.oidc import openid_connect
 from oauthproviders.providers import id_token_profiles
@@ -49,7 +54,7 @@ class CustomOAuthProvider(OAuth2):
     def access_token_url(self) -> str:
         return self._require_endpoint(self.row.token_url if self._is_oauth2 else self._discovery.token_endpoint)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         if not self._is_oauth2 and token.id_token:
             token_claims = openid_connect.verify(
                 token.id_token, issuer=issuer_of(self.row), audiences=audiences_of(self.row)

@@ -29,7 +29,7 @@ from authsvc.errors import OAuthError
 from authsvc.security import crypto, redirects
 from oauthproviders import registry
 from oauthproviders.base import deadline, profiles
-from oauthproviders.base.contract import InvalidProviderResponse, Provider, ProviderUnavailable, Token
+from oauthproviders.base.contract import InvalidProviderResponse, Provider, ProviderToken, ProviderUnavailable
 from oauthproviders.flow import errors
 from tokens.api import grants
 from tokens.flows import flow_states
@@ -119,7 +119,9 @@ def complete_flow(pending: PendingFlow, *, parameters: Mapping[str, str], caller
 
 
 @deadline.shared()
-def _fetch_identity(flow: FlowState, parameters: Mapping[str, str], *, at: datetime) -> tuple[Token, ExternalIdentity]:
+def _fetch_identity(
+    flow: FlowState, parameters: Mapping[str, str], *, at: datetime
+) -> tuple[ProviderToken, ExternalIdentity]:
     """Exchange the code and fetch the profile. Runs outside of any transaction."""
     name, code = flow.provider_type, parameters.get("code", "")
     if not registry.is_oauth1(name):
@@ -160,7 +162,7 @@ def _client_secret(flow: FlowState, *, at: datetime) -> str:
     return code_verifier or ""
 
 
-def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> Token:
+def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> ProviderToken:
     try:
         return provider.exchange(code=code, secret=secret)
     except (InvalidProviderResponse, SocialAuthBaseException) as error:
@@ -168,7 +170,7 @@ def _exchange_code(provider: Provider, name: str, *, code: str, secret: str) -> 
         raise errors.AccessTokenFailed if provider.is_oauth1 else errors.ExchangeFailed(code) from None
 
 
-def _fetch_profile(provider: Provider, name: str, token: Token, *, email_optional: bool) -> ExternalIdentity:
+def _fetch_profile(provider: Provider, name: str, token: ProviderToken, *, email_optional: bool) -> ExternalIdentity:
     try:
         profile = provider.profile(token)
         profiles.check_storable(profile.claims)
@@ -186,14 +188,18 @@ def _log_failure(name: str, stage: str, error: Exception) -> None:
     logger.warning("the provider sent no usable response", extra=fields)
 
 
-def _sign_in(pending: PendingFlow, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime) -> str:
+def _sign_in(
+    pending: PendingFlow, identity: ExternalIdentity, token: ProviderToken, *, caller: Caller, at: datetime
+) -> str:
     def store(match: AccountMatch) -> str:
         return _store_sign_in(pending, match, token, caller=caller, at=at)
 
     return external_sign_in.attempt(identity, store, caller=caller, at=at)
 
 
-def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, caller: Caller, at: datetime) -> str:
+def _store_sign_in(
+    pending: PendingFlow, match: AccountMatch, token: ProviderToken, *, caller: Caller, at: datetime
+) -> str:
     with (
         messaging.reserved("email" if match.confirmation_recipient else None),
         token_transaction(caller, issues_token=match.error is None and not pending.has_pkce),
@@ -213,7 +219,13 @@ def _store_sign_in(pending: PendingFlow, match: AccountMatch, token: Token, *, c
 
 
 def _accept_invitation(
-    pending: PendingFlow, link_hash: str, identity: ExternalIdentity, token: Token, *, caller: Caller, at: datetime
+    pending: PendingFlow,
+    link_hash: str,
+    identity: ExternalIdentity,
+    token: ProviderToken,
+    *,
+    caller: Caller,
+    at: datetime,
 ) -> str:
     invitation = invitation_acceptance.find_for(identity, link_hash=link_hash, at=at)
     with token_transaction(caller, issues_token=not pending.has_pkce):
@@ -229,7 +241,7 @@ def _link(
     pending: PendingFlow,
     target: SignedInUser,
     identity: ExternalIdentity,
-    token: Token,
+    token: ProviderToken,
     *,
     caller: Caller,
     at: datetime,
@@ -261,7 +273,7 @@ def _link(
     raise linked.error
 
 
-def _finish(pending: PendingFlow, user: UserRecord, token: Token, *, caller: Caller, at: datetime) -> str:
+def _finish(pending: PendingFlow, user: UserRecord, token: ProviderToken, *, caller: Caller, at: datetime) -> str:
     """End the flow and return the redirect URL. Runs in the transaction of the sign-in.
 
     Raises StateAlreadyUsed or StateNotFound when a concurrent callback has ended the flow.

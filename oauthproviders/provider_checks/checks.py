@@ -10,7 +10,7 @@ from typing import Any
 
 from authsvc import audit, conf
 from authsvc.caller import Caller
-from authsvc.diagnostics.registry import Outcome
+from authsvc.diagnostics.registry import CheckOutcome
 from authsvc.display_text import short_text
 from oauthproviders import registry
 from oauthproviders.base import deadline
@@ -83,7 +83,7 @@ def _record(
     caller: Caller,
     at: datetime,
 ) -> None:
-    failed = [step.result.subject for step in steps if step.result.outcome == Outcome.FAILURE]
+    failed = [step.result.subject for step in steps if step.result.outcome == CheckOutcome.FAILURE]
     traits: dict[str, Any] = {"identifier": name, "result": "failed" if failed else "passed", "failed_steps": failed}
     if host := host_of(address or ""):
         traits["host"] = short_text(host)

@@ -90,7 +90,7 @@ def remedy_of(reason: http.Unreachable) -> str:
         )
     if isinstance(reason, http.TimedOut):
         return _TIMEOUT_REMEDY
-    if isinstance(reason, http.TooLong):
+    if isinstance(reason, http.ResponseTooLarge):
         return "Check that the URL is that of the document."
     return "Check the host, the port, and the firewall between this server and the provider."
 

@@ -17,7 +17,7 @@ from social_core.backends.apple import AppleIdAuth
 
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import backends, profiles
-from oauthproviders.base.contract import InvalidProviderResponse, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUERS = ("https://appleid.apple.com", "https://account.apple.com")
@@ -68,7 +68,7 @@ class Apple(backends.OAuth2, AppleIdAuth[Any]):
     def token_form(self) -> Mapping[str, str]:
         return {"client_id": self.config.client_ids[0], "secret": self.config.secret.reveal()}
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         issuer = openid_connect.claimed_issuer(token.id_token)
         if issuer not in self.issuers:
             raise InvalidProviderResponse("the ID token has another issuer")

@@ -22,7 +22,7 @@ from accounts.identities.external_identity import ProviderProfile, SubjectScope
 from authsvc import conf
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import InvalidProviderResponse, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = re.compile(r"https://login[.]microsoftonline[.]com/[A-Za-z0-9.-]+/v2[.]0/?")
@@ -111,7 +111,7 @@ class Azure(OAuth2, AzureADV2TenantOAuth2[Any]):
     def access_token_url(self) -> str:
         return f"{self.authority}/oauth2/v2.0/token"
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         authority, issuer = authority_of(self.config), openid_connect.claimed_issuer(token.id_token)
         if not authority.issues(issuer):
             raise InvalidProviderResponse("the ID token has another issuer")

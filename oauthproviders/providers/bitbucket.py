@@ -13,7 +13,7 @@ from social_core.backends.bitbucket import BitbucketOAuth2
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _API = "https://api.bitbucket.org/2.0"
 
@@ -42,7 +42,7 @@ class Bitbucket(OAuth2, BitbucketOAuth2[Any]):
     default_scopes = ("account", "email")
     ignores_scopes = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(f"{_API}/user"), _User)
         emails = self.fetch_document(token, self.with_base_url(f"{_API}/user/emails"), _Emails).values
         picture = user.avatar.href if user.avatar else None

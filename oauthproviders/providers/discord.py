@@ -13,7 +13,7 @@ from social_core.backends.discord import DiscordOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import InvalidProviderResponse, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken
 
 _API = "https://discord.com/api"
 _IMAGES = "https://cdn.discordapp.com"
@@ -33,7 +33,7 @@ class _User(msgspec.Struct, frozen=True):
 class Discord(OAuth2, DiscordOAuth2[Any]):
     default_scopes = ("email", "identify")
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(f"{_API}/users/@me"), _User)
         avatar = _avatar(user)
         identity_data = profiles.identity_data(

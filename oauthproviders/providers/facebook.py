@@ -17,7 +17,7 @@ from social_core.backends.facebook import FacebookOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 ID_TOKEN_ISSUER = "https://www.facebook.com"
 
@@ -52,7 +52,7 @@ class Facebook(OAuth2, FacebookOAuth2[Any]):  # type: ignore[misc]  # its own `r
     ACCESS_TOKEN_URL = "https://graph.facebook.com/oauth/access_token"
     default_scopes = ("email",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         address = self.with_base_url("https://graph.facebook.com/me?fields=email,first_name,last_name,name,picture")
         secret = self.config.secret.reveal().encode()
         proof = hmac.new(secret, token.access_token.encode(), hashlib.sha256).hexdigest()

@@ -14,7 +14,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Figma(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.figma.com/v1/oauth/token"
     default_scopes = ("current_user:read",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url("https://api.figma.com/v1/me"), _User)
         identity_data = profiles.identity_data(
             iss="https://api.figma.com",

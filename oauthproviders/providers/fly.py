@@ -14,7 +14,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Fly(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.fly.io/oauth/token"
     default_scopes = ("read",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         document = self.fetch_document(token, self.with_base_url("https://api.fly.io/oauth/token/info"), dict[str, Any])
         user = profiles.convert(document, _User)
         identity_data = profiles.identity_data(

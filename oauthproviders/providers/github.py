@@ -13,7 +13,7 @@ from social_core.backends.github import GithubOAuth2
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class _Email(msgspec.Struct, frozen=True):
 class GitHub(OAuth2, GithubOAuth2[Any]):
     default_scopes = ("user:email",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         api = f"{self.config.url}/api/v3" if self.config.url else "https://api.github.com"
         user = self.fetch_document(token, f"{api}/user", _User)
         emails = self.fetch_document(token, f"{api}/user/emails", list[_Email])

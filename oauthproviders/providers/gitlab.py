@@ -13,7 +13,7 @@ from social_core.backends.gitlab import GitLabOAuth2
 from accounts.identities.external_identity import Address, ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class _Email(msgspec.Struct, frozen=True):
 class GitLab(OAuth2, GitLabOAuth2[Any]):
     default_scopes = ("read_user",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         base = self.config.url or "https://gitlab.com"
         user = self.fetch_document(token, f"{base}/api/v4/user", _User)
         further = self.fetch_document(token, f"{base}/api/v4/user/emails", list[_Email])

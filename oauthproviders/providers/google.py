@@ -14,7 +14,7 @@ from social_core.backends.google import GoogleOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = "https://accounts.google.com"
@@ -45,7 +45,7 @@ class Google(OAuth2, GoogleOAuth2[Any]):
     def access_token_url(self) -> str:
         return openid_connect.discover(self.issuer).token_endpoint
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         if not token.id_token:
             user = self.fetch_document(token, self.user_info, _User)
             return _profile(user, iss=self.user_info, sub=user.id)

@@ -14,7 +14,7 @@ from social_core.backends.kakao import KakaoOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 ID_TOKEN_ISSUER = "https://kauth.kakao.com"
 
@@ -48,7 +48,7 @@ class Kakao(OAuth2, KakaoOAuth2[Any]):
     default_scopes = ("account_email", "profile_image", "profile_nickname")
     client_in_body = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url("https://kapi.kakao.com/v2/user/me"), _User)
         account = user.kakao_account
         identity_data = profiles.identity_data(

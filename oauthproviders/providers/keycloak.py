@@ -14,7 +14,7 @@ from social_core.backends.keycloak import KeycloakOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _STANDARD_CLAIMS = ("name", "sub", "email", "email_verified")
 
@@ -39,7 +39,7 @@ class Keycloak(OAuth2, KeycloakOAuth2[Any]):
     def access_token_url(self) -> str:
         return f"{self.config.url}/protocol/openid-connect/token"
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         document = self.fetch_document(token, f"{self.config.url}/protocol/openid-connect/userinfo", dict[str, Any])
         user = profiles.convert(document, _User)
         identity_data = profiles.identity_data(

@@ -15,7 +15,7 @@ from social_core.backends.linkedin import LinkedinOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _API = "https://api.linkedin.com"
 _ME = f"{_API}/v2/me?projection=(id,firstName,lastName,profilePicture(displayImage~:playableStreams))"
@@ -74,7 +74,7 @@ class LinkedIn(OAuth2, LinkedinOAuth2[Any]):
     ACCESS_TOKEN_URL = f"{_API}/oauth/v2/accessToken"
     default_scopes = ("r_emailaddress", "r_liteprofile")
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(_ME), _User)
         emails = self.fetch_document(token, self.with_base_url(_EMAIL), _Emails).elements
         name = profiles.full_name(user.first_name.text, user.last_name.text)

@@ -14,7 +14,7 @@ from social_core.backends.linkedin import LinkedinOpenIdConnect
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 from oauthproviders.oidc import openid_connect
 from oauthproviders.providers.linkedin import LinkedIn
 
@@ -38,7 +38,7 @@ class LinkedInOpenId(OAuth2, LinkedinOpenIdConnect[Any]):
     default_scopes = ("openid", "email", "profile")
     issuer = ID_TOKEN_ISSUER
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )

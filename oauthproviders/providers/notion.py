@@ -14,7 +14,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _VERSION = {"Notion-Version": "2021-08-16"}
 
@@ -50,7 +50,7 @@ class Notion(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.notion.com/v1/oauth/token"
     ignores_scopes = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         me = self.fetch_document(token, self.with_base_url("https://api.notion.com/v1/users/me"), _Me, headers=_VERSION)
         user = me.bot.owner.user
         identity_data = profiles.identity_data(

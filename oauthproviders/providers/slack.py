@@ -14,7 +14,7 @@ from social_core.backends.slack import SlackOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 USER_INFO = "https://slack.com/api/openid.connect.userInfo"
 _TEAM = "https://slack.com/team_id"
@@ -43,7 +43,7 @@ class User(msgspec.Struct, frozen=True):
 class Slack(OAuth2, SlackOAuth2[Any]):
     default_scopes = ("profile", "email", "openid")
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(USER_INFO), User)
         return ProviderProfile(
             claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=user.email_verified)

@@ -12,7 +12,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 from oauthproviders.providers import slack
 
 
@@ -22,7 +22,7 @@ class SlackOpenId(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://slack.com/api/openid.connect.token"
     default_scopes = ("profile", "email", "openid")
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(slack.USER_INFO), slack.User)
         return ProviderProfile(
             claims=user.identity_data(), addresses=profiles.one_address(user.email, verified=user.email_verified)

@@ -15,7 +15,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 ID_TOKEN_ISSUER = "https://accounts.snapchat.com/accounts/oauth2/token"
 _SCOPES = "https://auth.snapchat.com/oauth2/api/"
@@ -47,7 +47,7 @@ class Snapchat(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://accounts.snapchat.com/accounts/oauth2/token"
     default_scopes = (f"{_SCOPES}user.external_id", f"{_SCOPES}user.display_name", f"{_SCOPES}user.bitmoji.avatar")
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         address = self.with_base_url("https://kit.snapchat.com/v1/me")
         me = self.fetch_document(token, f"{address}?{urlencode({'query': _QUERY})}", _Document).data.me
         picture = me.bitmoji.avatar if me.bitmoji else None

@@ -13,7 +13,7 @@ from social_core.backends.spotify import SpotifyOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _API = "https://api.spotify.com/v1"
 
@@ -38,7 +38,7 @@ class _User(msgspec.Struct, frozen=True):
 class Spotify(OAuth2, SpotifyOAuth2[Any]):
     default_scopes = ("user-read-email",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, f"{self.config.url or _API}/me", _User)
         largest = max(user.images, key=lambda image: image.area, default=_Image())
         identity_data = profiles.identity_data(

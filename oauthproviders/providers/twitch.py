@@ -10,7 +10,7 @@ from social_core.backends.twitch import TwitchOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import InvalidProviderResponse, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class _Users(msgspec.Struct, frozen=True):
 class Twitch(OAuth2, TwitchOAuth2[Any]):
     default_scopes = ("user:read:email",)
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         client = {"Client-Id": self.config.client_ids[0]}
         users = self.fetch_document(
             token, self.with_base_url("https://api.twitch.tv/helix/users"), _Users, headers=client

@@ -17,7 +17,7 @@ from social_core.exceptions import SocialAuthBaseException
 
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import backends, profiles
-from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, Token
+from oauthproviders.base.contract import AuthorizationRequest, InvalidProviderResponse, ProviderToken
 
 _ME = "https://api.twitter.com/1.1/account/verify_credentials.json"
 _PARAMETERS = {"include_email": "true", "include_entities": "false", "skip_status": "true"}
@@ -58,7 +58,7 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
         url = f"{self.with_base_url(self.authorization_url())}?{urlencode({'oauth_token': token['oauth_token']})}"
         return AuthorizationRequest(url=url, secret=token["oauth_token_secret"])
 
-    def exchange(self, *, code: str, secret: str) -> Token:
+    def exchange(self, *, code: str, secret: str) -> ProviderToken:
         if not self.data.get("oauth_verifier"):
             raise InvalidProviderResponse("the callback has no verifier")
         request_token = {"oauth_token": self.data.get("oauth_token", ""), "oauth_token_secret": secret}
@@ -67,9 +67,9 @@ class Twitter(backends.Backend, TwitterOAuth[Any]):
         except (SocialAuthBaseException, UnicodeDecodeError):
             raise InvalidProviderResponse("the response contains no access token") from None
         profiles.check_storable(token)
-        return Token(access_token=token["oauth_token"], secret=token["oauth_token_secret"])
+        return ProviderToken(access_token=token["oauth_token"], secret=token["oauth_token_secret"])
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         oauth_token = {"oauth_token": token.access_token, "oauth_token_secret": token.secret}
         user = backends.parse_document(
             self.oauth_request(oauth_token, self.with_base_url(_ME), params=_PARAMETERS).content, _User

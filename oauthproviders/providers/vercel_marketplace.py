@@ -14,7 +14,7 @@ from social_core.backends.oauth import BaseOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 from oauthproviders.oidc import openid_connect
 
 ID_TOKEN_ISSUER = "https://marketplace.vercel.com"
@@ -35,7 +35,7 @@ class VercelMarketplace(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.vercel.com/oauth/v2/accessToken"
     issuer = ID_TOKEN_ISSUER
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         token_claims = openid_connect.verify(
             token.id_token, issuer=self.issuer, audiences=self.config.client_ids[:1], access_token=token.access_token
         )

@@ -16,7 +16,7 @@ from accounts.identities.external_identity import ProviderProfile
 from authsvc import conf
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import InvalidProviderResponse, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken
 
 
 class _Profile(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class WorkOS(OAuth2, BaseOAuth2[Any]):
     ACCESS_TOKEN_URL = "https://api.workos.com/sso/token"
     ignores_scopes = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         document = profiles.convert(token.document.get("profile"), dict[str, Any])
         user = profiles.convert(document, _Profile)
         verified = _is_of_configured_source(user)

@@ -13,7 +13,7 @@ from social_core.backends.twitter_oauth2 import TwitterOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _API = "https://api.x.com"
 _ME = f"{_API}/2/users/me?user.fields=id,name,username,confirmed_email,profile_image_url,url,created_at"
@@ -39,7 +39,7 @@ class X(OAuth2, TwitterOAuth2[Any]):
     default_scopes = ("users.email", "tweet.read", "users.read", "offline.access")
     requires_pkce = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(_ME), _Document).data
         identity_data = profiles.identity_data(
             iss=_API,

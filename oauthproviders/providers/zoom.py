@@ -13,7 +13,7 @@ from social_core.backends.zoom import ZoomOAuth2
 from accounts.identities.external_identity import ProviderProfile
 from oauthproviders.base import profiles
 from oauthproviders.base.backends import OAuth2
-from oauthproviders.base.contract import Token
+from oauthproviders.base.contract import ProviderToken
 
 _API = "https://api.zoom.us/v2"
 
@@ -30,7 +30,7 @@ class _User(msgspec.Struct, frozen=True):
 class Zoom(OAuth2, ZoomOAuth2[Any]):
     ignores_scopes = True
 
-    def profile(self, token: Token) -> ProviderProfile:
+    def profile(self, token: ProviderToken) -> ProviderProfile:
         user = self.fetch_document(token, self.with_base_url(f"{_API}/users/me"), _User)
         name = profiles.full_name(user.first_name, user.last_name)
         identity_data = profiles.identity_data(

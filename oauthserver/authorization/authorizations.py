@@ -27,7 +27,7 @@ from oauthserver.authorization.sign_in_requirements import NONE, SignInRequireme
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.clients.redirect_uris import is_registered
 from oauthserver.errors import AuthorizationNotFound
-from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
+from oauthserver.models import AuthorizationStatus, DeviceAuthorization, OAuthAuthorization, OAuthConsent
 from tokens.sessions import aal, locks, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
@@ -61,7 +61,7 @@ def show(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> Aut
     """
     refuse_impersonation(signed_in)
     with _locked(authorization_id, signed_in=signed_in, at=at) as request:
-        if request.status != Status.PENDING:
+        if request.status != AuthorizationStatus.PENDING:
             raise ValidationFailed("authorization request cannot be processed")
         if request.user_id not in (None, signed_in.user.id) or not _has_valid_client(request):
             raise AuthorizationNotFound
@@ -93,7 +93,7 @@ def decide(authorization_id: str, *, approves: bool, signed_in: SignedInUser, ca
     """
     refuse_impersonation(signed_in)
     with _locked(authorization_id, signed_in=signed_in, at=at) as request:
-        if request.status != Status.PENDING:
+        if request.status != AuthorizationStatus.PENDING:
             raise ValidationFailed("authorization request is no longer pending")
         if request.user_id != signed_in.user.id or not _has_valid_client(request):
             raise AuthorizationNotFound
@@ -113,7 +113,7 @@ def release(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> 
     """
     refuse_impersonation(signed_in)
     with _locked(authorization_id, signed_in=signed_in, at=at) as request:
-        if request.status != Status.PENDING:
+        if request.status != AuthorizationStatus.PENDING:
             raise ValidationFailed("authorization request is no longer pending")
         if request.user_id != signed_in.user.id:
             raise AuthorizationNotFound
@@ -128,7 +128,7 @@ def find_login_hint(authorization_id: str, *, at: datetime) -> str:
     if "\0" in authorization_id:
         return ""
     unseen = OAuthAuthorization.objects.filter(
-        authorization_id=authorization_id, status=Status.PENDING, user_id__isnull=True, expires_at__gte=at
+        authorization_id=authorization_id, status=AuthorizationStatus.PENDING, user_id__isnull=True, expires_at__gte=at
     )
     return unseen.values_list("login_hint", flat=True).first() or ""
 
@@ -229,7 +229,9 @@ def record_decision(
 
 def _refuse(request: OAuthAuthorization, signed_in: SignedInUser, error: str, description: str) -> str:
     """Deny the request, and return the redirect with the error. One statement."""
-    OAuthAuthorization.objects.filter(id=request.id).update(status=Status.DENIED, user_id=signed_in.user.id)
+    OAuthAuthorization.objects.filter(id=request.id).update(
+        status=AuthorizationStatus.DENIED, user_id=signed_in.user.id
+    )
     return responses.error_url(request.redirect_uri, error=error, description=description, state=request.state)
 
 
@@ -248,8 +250,8 @@ def _locked(authorization_id: str, *, signed_in: SignedInUser, at: datetime) -> 
         if request is not None and at <= request.expires_at:
             yield request
             return
-        if request is not None and request.status == Status.PENDING:
-            OAuthAuthorization.objects.filter(id=request.id).update(status=Status.EXPIRED)
+        if request is not None and request.status == AuthorizationStatus.PENDING:
+            OAuthAuthorization.objects.filter(id=request.id).update(status=AuthorizationStatus.EXPIRED)
     raise AuthorizationNotFound
 
 

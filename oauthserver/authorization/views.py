@@ -121,7 +121,7 @@ class _RefusalPage(HostedPage):
         return exception_handler.with_error(request, page, self.error)
 
 
-class AuthorizeView(OAuthEndpoint):
+class OAuthAuthorizeView(OAuthEndpoint):
     throttle_scope = Bucket.OAUTH_AUTHORIZE
 
     @document(

@@ -24,12 +24,12 @@ from oauthserver.clients.client_metadata import ClientRegistration, ClientUpdate
 from oauthserver.errors import ClientIdMalformed, ClientMetadataInvalid, OAuthClientNotFound
 from oauthserver.models import (
     AuthMethod,
+    AuthorizationStatus,
     ClientType,
     DeviceAuthorization,
     OAuthAuthorization,
     OAuthClient,
     RegistrationType,
-    Status,
 )  # fmt: skip
 
 _AUDITED = (
@@ -192,7 +192,9 @@ def delete(client_id: str, *, actor: audit.Administrator, caller: Caller, at: da
         client = _lock(parsed_id)
         OAuthClient.objects.filter(id=client.id).update(deleted_at=at, updated_at=at)
         open_requests = OAuthAuthorization.objects.filter(client_id=client.id)
-        open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+        open_requests.filter(status__in=[AuthorizationStatus.PENDING, AuthorizationStatus.APPROVED])._raw_delete(
+            "default"
+        )
         DeviceAuthorization.objects.filter(client_id=client.id)._raw_delete("default")
         traits = _traits(client, before=_audited_values(client), after={})
         audit.record(audit.Action.OAUTH_CLIENT_DELETED, actor=actor, caller=caller, at=at, traits=traits)

@@ -26,7 +26,7 @@ from oauthserver.authorization.sign_in_requirements import SignInRequirements, s
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.device import user_codes
 from oauthserver.errors import DeviceCodeNotFound
-from oauthserver.models import DeviceAuthorization, Status
+from oauthserver.models import AuthorizationStatus, DeviceAuthorization
 from tokens.sessions import aal, locks
 from tokens.sessions.users import SignedInUser
 
@@ -94,10 +94,10 @@ def decide(user_code: str, *, approves: bool, signed_in: SignedInUser, caller: C
         authorizations.record_decision(action, request=request, signed_in=signed_in, caller=caller, at=at)
         row = DeviceAuthorization.objects.filter(id=request.id)
         if not approves:
-            row.update(status=Status.DENIED)
+            row.update(status=AuthorizationStatus.DENIED)
             return
         row.update(
-            status=Status.APPROVED,
+            status=AuthorizationStatus.APPROVED,
             approved_at=at,
             authenticated_at=sign_in_time(signed_in),
             aal=signed_in.session.aal if signed_in.session else aal.AAL1,
@@ -133,7 +133,7 @@ def _lock(user_code: str, *, at: datetime) -> DeviceAuthorization:
         raise DeviceCodeNotFound
     rows = DeviceAuthorization.objects.select_for_update(of=("self",)).select_related("client")
     request = rows.filter(user_code_hash=user_codes.hash_code(code), client__deleted_at__isnull=True).first()
-    if request is None or request.status != Status.PENDING or at > request.expires_at:
+    if request is None or request.status != AuthorizationStatus.PENDING or at > request.expires_at:
         raise DeviceCodeNotFound
     return request
 

@@ -15,14 +15,14 @@ from authsvc.events import EventType
 from oauthserver.clients import clients
 from oauthserver.clients.client_summary import ClientSummary
 from oauthserver.errors import GrantNotFound
-from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthConsent, Status
+from oauthserver.models import AuthorizationStatus, DeviceAuthorization, OAuthAuthorization, OAuthConsent
 from tokens.sessions import locks, revocation, users
 from tokens.sessions.errors import ImpersonationNotAllowed
 from tokens.sessions.users import SignedInUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class GrantedAccess:
     """Access that a user has granted to a client; scopes and resources are separated by spaces."""
 
     client: ClientSummary
@@ -31,13 +31,13 @@ class Grant:
     granted_at: datetime
 
 
-def list_grants(signed_in: SignedInUser) -> list[Grant]:
+def list_grants(signed_in: SignedInUser) -> list[GrantedAccess]:
     """The active grants of a user with their clients, newest first. One statement."""
     active = OAuthConsent.objects.filter(
         user_id=signed_in.user.id, revoked_at__isnull=True, client__deleted_at__isnull=True
     )
     return [
-        Grant(
+        GrantedAccess(
             client=ClientSummary.of(consent.client),
             scopes=consent.scopes,
             resource=consent.resource,
@@ -86,6 +86,6 @@ def _granted_scopes(user_id: UUID, client_id: UUID) -> str:
 
 def _delete_open_requests(user_id: UUID, client_id: UUID) -> None:
     open_requests = OAuthAuthorization.objects.filter(user_id=user_id, client_id=client_id)
-    open_requests.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+    open_requests.filter(status__in=[AuthorizationStatus.PENDING, AuthorizationStatus.APPROVED])._raw_delete("default")
     open_devices = DeviceAuthorization.objects.filter(user_id=user_id, client_id=client_id)
-    open_devices.filter(status__in=[Status.PENDING, Status.APPROVED])._raw_delete("default")
+    open_devices.filter(status__in=[AuthorizationStatus.PENDING, AuthorizationStatus.APPROVED])._raw_delete("default")

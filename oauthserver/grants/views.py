@@ -18,7 +18,7 @@ from oauthserver import errors, resources, scopes
 from oauthserver.authorization.schemas import GrantedClient, client_json
 from oauthserver.endpoints import OAuthServerEnabled
 from oauthserver.grants import grants
-from oauthserver.grants.grants import Grant
+from oauthserver.grants.grants import GrantedAccess
 from tokens.api import authentication
 from tokens.api.authentication import BearerAuthentication
 from tokens.api.permissions import IsSignedIn
@@ -61,7 +61,7 @@ class GrantsView(Endpoint):
         return Response(status=204)
 
 
-def _grant_json(grant: Grant) -> dict[str, Any]:
+def _grant_json(grant: GrantedAccess) -> dict[str, Any]:
     return {
         "client": client_json(grant.client),
         "scopes": scopes.parse(grant.scopes),

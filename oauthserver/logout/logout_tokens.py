@@ -39,7 +39,7 @@ paused_until: dict[UUID, float] = {}
 logger = logging.getLogger(__name__)
 
 
-class Outcome(Enum):
+class LogoutTokenOutcome(Enum):
     DELIVERED = auto()
     NOT_NEEDED = auto()
     """The client is deleted, or no longer receives logout tokens."""
@@ -48,7 +48,7 @@ class Outcome(Enum):
     UNREACHABLE = auto()
 
 
-def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
+def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> LogoutTokenOutcome:
     """Send a new logout token to a client. One statement, outside a transaction.
 
     After a call that failed slowly, the client counts as unreachable for `_PAUSE_SECONDS`.
@@ -56,28 +56,28 @@ def send(*, client_id: UUID, user_id: UUID, session_id: UUID) -> Outcome:
     client = clients.find_existing(client_id)
     is_possible = conf.current().oauth_server.enabled and scopes.can_issue_id_tokens()
     if client is None or not client.backchannel_logout_uri or not is_possible:
-        return Outcome.NOT_NEEDED
+        return LogoutTokenOutcome.NOT_NEEDED
     started = time.monotonic()
     if started < paused_until.get(client_id, started):
-        return Outcome.UNREACHABLE
+        return LogoutTokenOutcome.UNREACHABLE
     token = issue(client_id=client_id, user_id=user_id, session_id=session_id, at=timezone.now())
     outcome = _deliver(client, token)
-    if outcome is Outcome.UNREACHABLE and time.monotonic() - started >= _SLOW_SECONDS:
+    if outcome is LogoutTokenOutcome.UNREACHABLE and time.monotonic() - started >= _SLOW_SECONDS:
         _pause(client_id)
     return outcome
 
 
-def _deliver(client: OAuthClient, token: str) -> Outcome:
+def _deliver(client: OAuthClient, token: str) -> LogoutTokenOutcome:
     try:
         response = _post(client, token)
     except Unreachable as error:
         _log(client, str(error))
-        return Outcome.UNREACHABLE
+        return LogoutTokenOutcome.UNREACHABLE
     if 200 <= response.status < 300:
-        return Outcome.DELIVERED
+        return LogoutTokenOutcome.DELIVERED
     _log(client, f"status {response.status}")
     is_temporary = response.status >= _SERVER_ERRORS or response.status in _TEMPORARY
-    return Outcome.UNREACHABLE if is_temporary else Outcome.REFUSED
+    return LogoutTokenOutcome.UNREACHABLE if is_temporary else LogoutTokenOutcome.REFUSED
 
 
 def issue(*, client_id: UUID, user_id: UUID, session_id: UUID, at: datetime) -> str:

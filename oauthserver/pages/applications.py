@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from authsvc import conf
 from oauthserver.grants import grants
-from oauthserver.grants.grants import Grant
+from oauthserver.grants.grants import GrantedAccess
 from oauthserver.pages import client_display
 from oauthserver.pages.client_display import ShownClient
 from oauthserver.pages.page import OAuthPage
@@ -51,7 +51,7 @@ class ApplicationsPage(OAuthPage):
         return self.redirect(reverse(ROUTE))
 
 
-def _shown(grant: Grant) -> dict[str, Any]:
+def _shown(grant: GrantedAccess) -> dict[str, Any]:
     return {
         "client": ShownClient(grant.client),
         "name_id": f"application-{grant.client.id}",

@@ -13,7 +13,7 @@ from authsvc.security import crypto
 from oauthserver import resources
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.errors import InvalidGrant, TokenRequestInvalid
-from oauthserver.models import OAuthAuthorization, OAuthClient, Status
+from oauthserver.models import AuthorizationStatus, OAuthAuthorization, OAuthClient
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
 from tokens.flows import pkce
@@ -106,7 +106,7 @@ def _check(approved: _Approved, request: ClientRequest, *, client: OAuthClient, 
 def _end_replayed_session(digest: str, *, client: OAuthClient) -> None:
     """End the session that a code gave before. Another client's attempt ends nothing."""
     exchanged = OAuthAuthorization.objects.filter(
-        authorization_code=digest, client_id=client.id, status=Status.EXCHANGED
+        authorization_code=digest, client_id=client.id, status=AuthorizationStatus.EXCHANGED
     )
     session_id = exchanged.values_list("session_id", flat=True).first()
     if session_id is not None:

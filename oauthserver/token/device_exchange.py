@@ -14,7 +14,7 @@ from oauthserver import resources
 from oauthserver.clients.client_requests import ClientRequest
 from oauthserver.device.device_requests import POLL_INTERVAL
 from oauthserver.errors import DeviceCodeNotExchanged, InvalidGrant, TokenRequestInvalid
-from oauthserver.models import OAuthClient, Status
+from oauthserver.models import AuthorizationStatus, OAuthClient
 from oauthserver.token import client_sessions
 from oauthserver.token.client_sessions import ApprovedAccess, ClientSession
 from tokens.sessions import revocation, sign_in_metrics
@@ -76,7 +76,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
             return _start_session(
                 polled, requested_resource=resource, client=client, session_id=session_id, caller=caller, at=at
             )
-    if polled.status == Status.EXCHANGED:
+    if polled.status == AuthorizationStatus.EXCHANGED:
         if polled.session_id is not None:
             revocation.revoke_session(polled.session_id, reason="oauth_grant_revoked")
         raise InvalidGrant("Invalid device code")
@@ -84,7 +84,7 @@ def exchange(request: ClientRequest, *, client: OAuthClient, caller: Caller, at:
 
 
 def _refusal(polled: _Polled, *, at: datetime) -> DeviceCodeNotExchanged:
-    if polled.status == Status.DENIED:
+    if polled.status == AuthorizationStatus.DENIED:
         error = "access_denied"
     elif at > polled.expires_at:
         error = "expired_token"

@@ -90,7 +90,7 @@ class IntrospectionResponse(TypedDict):
     jti: NotRequired[str]
 
 
-class TokenView(AuthenticatedClientEndpoint):
+class OAuthTokenView(AuthenticatedClientEndpoint):
     default_oauth_error = "invalid_grant"
 
     @document(

@@ -13,7 +13,7 @@ from authsvc import messaging
 from authsvc.jobs import cleanup
 from authsvc.messaging import Email, EmailType
 from mailer import tasks
-from mailer.models import Attempt, Outcome
+from mailer.models import Attempt, AttemptOutcome
 from tests.conftest import ChangeConfig
 from tests.mailer.conftest import Queue
 
@@ -59,7 +59,12 @@ def test_old_attempts_are_deleted(auth_config: ChangeConfig, cleanup_enabled: bo
     at = timezone.now()
     for kind, age in (("old", RETENTION + HOUR), ("young", RETENTION - HOUR)):
         Attempt.objects.create(
-            message_id=uuid4(), channel="email", kind=kind, attempt=1, created_at=at - age, outcome=Outcome.FAILED
+            message_id=uuid4(),
+            channel="email",
+            kind=kind,
+            attempt=1,
+            created_at=at - age,
+            outcome=AttemptOutcome.FAILED,
         )
 
     cleanup.run(at=at, only_mandatory=not cleanup_enabled)

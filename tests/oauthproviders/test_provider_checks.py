@@ -15,7 +15,7 @@ import pytest
 import responses
 from django.utils import timezone
 
-from authsvc.diagnostics.registry import DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckOutcome, DiagnosticContext
 from oauthproviders import provider_checks, registry
 from oauthproviders.base import deadline
 from oauthproviders.custom import custom_providers
@@ -78,14 +78,14 @@ def check(row: CustomProvider, *, sends_secret: bool = True) -> dict[str, Step]:
     return {step.result.subject: step for step in provider_checks.custom_provider_steps(row, sends_secret=sends_secret)}
 
 
-def outcomes(steps: dict[str, Step], outcome: Outcome) -> list[str]:
+def outcomes(steps: dict[str, Step], outcome: CheckOutcome) -> list[str]:
     return [name for name, step in steps.items() if step.result.outcome == outcome]
 
 
 def assert_failed(steps: dict[str, Step], subject: str, *texts: str) -> None:
     """Assert that a step failed with these texts and a remedy."""
     result = steps[subject].result
-    assert (result.outcome, bool(result.remedy)) == (Outcome.FAILURE, True)
+    assert (result.outcome, bool(result.remedy)) == (CheckOutcome.FAILURE, True)
     for text in texts:
         assert text in result.message
 
@@ -98,7 +98,7 @@ def test_each_step_of_a_correct_provider_passes(issuer: Issuer) -> None:
     issuer.publish_keys(RSA, EC)
     steps = check(openid_row(issuer.name))
     assert list(steps) == ALL_STEPS
-    assert outcomes(steps, Outcome.OK) == ALL_STEPS
+    assert outcomes(steps, CheckOutcome.OK) == ALL_STEPS
     assert all(step.seconds is not None and step.seconds >= 0 for step in steps.values())
     assert "127.0.0.1" in steps["DNS"].result.message
     assert "AUTH_CUSTOM_OAUTH_PRIVATE_NETWORKS_ENABLED" in steps["Outgoing rules"].result.message
@@ -130,7 +130,7 @@ def test_later_steps_are_not_run_without_a_document(
     steps = check(openid_row(issuer.name))
     assert_failed(steps, failing, text)
     assert set(steps) == set(ALL_STEPS)
-    assert outcomes(steps, Outcome.UNUSED) == ALL_STEPS[ALL_STEPS.index(failing) + 1 :]
+    assert outcomes(steps, CheckOutcome.UNUSED) == ALL_STEPS[ALL_STEPS.index(failing) + 1 :]
     assert len(issuer.server.received) == 1
 
 
@@ -158,7 +158,7 @@ def test_a_wrong_value_fails_its_step_and_the_others_run(
     assert_failed(steps, failing, *texts)
     assert steps["Client features"].seconds is not None
     for name in ("Discovery document", "DNS"):
-        assert steps[name].result.outcome == Outcome.OK
+        assert steps[name].result.outcome == CheckOutcome.OK
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_wrong_value_fails_its_step_and_the_others_run(
 def test_unlisted_scopes_and_pkce_are_warnings(issuer: Issuer, changes: dict[str, Any], text: str) -> None:
     issuer.publish_discovery(**changes)
     steps = check(openid_row(issuer.name, scopes=["openid", "groups"]))
-    assert outcomes(steps, Outcome.WARNING) == ["Client features"]
+    assert outcomes(steps, CheckOutcome.WARNING) == ["Client features"]
     assert text in steps["Client features"].result.message
 
 
@@ -191,7 +191,7 @@ def test_unusable_keys_fail(issuer: Issuer, keys: Response, text: str) -> None:
     issuer.server.respond(keys, path=issuer.keys_path)
     steps = check(openid_row(issuer.name))
     assert_failed(steps, "Keys", text)
-    assert steps[CLIENT].result.outcome == Outcome.OK
+    assert steps[CLIENT].result.outcome == CheckOutcome.OK
 
 
 def test_another_url_of_the_document_is_used(issuer: Issuer) -> None:
@@ -199,7 +199,7 @@ def test_another_url_of_the_document_is_used(issuer: Issuer) -> None:
     elsewhere.name = "https://127.0.0.1:9443/realm"
     elsewhere.publish_discovery()
     steps = check(openid_row(elsewhere.name, discovery_url=f"https://127.0.0.1:9443{elsewhere.discovery_path}"))
-    assert outcomes(steps, Outcome.FAILURE) == [CLIENT]  # its token endpoint answers 404
+    assert outcomes(steps, CheckOutcome.FAILURE) == [CLIENT]  # its token endpoint answers 404
     assert "status 404" in steps[CLIENT].result.message
 
 
@@ -220,35 +220,36 @@ def test_texts_of_the_server_are_short_and_harmless(issuer: Issuer) -> None:
 @pytest.mark.parametrize(
     ("returned", "outcome", "text"),
     [
-        ([in_json({"error": "invalid_client"}, status=401)] * 2, Outcome.FAILURE, "refuses the client"),
-        ([Response(status=401)] * 2, Outcome.FAILURE, "refuses the client"),
-        ([in_json({"error": "unauthorized_client"}, status=400)] * 2, Outcome.FAILURE, "must not use"),
+        ([in_json({"error": "invalid_client"}, status=401)] * 2, CheckOutcome.FAILURE, "refuses the client"),
+        ([Response(status=401)] * 2, CheckOutcome.FAILURE, "refuses the client"),
+        ([in_json({"error": "unauthorized_client"}, status=400)] * 2, CheckOutcome.FAILURE, "must not use"),
         ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "invalid_grant"}, status=400)],
-         Outcome.OK, "(in the body)"),
+         CheckOutcome.OK, "(in the body)"),
         ([in_json({"error": "invalid_client"}, status=401), in_json({"error": "redirect_uri_mismatch"}, status=400)],
-         Outcome.WARNING, "“redirect_uri_mismatch”"),
-        ([in_json({"error": "bad_verification_code"})], Outcome.OK, "(by HTTP Basic)"),
-        ([Response(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")], Outcome.OK, "by HTTP Basic"),
-        ([in_json({"error": "invalid_request"}, status=400)] * 2, Outcome.WARNING, "“invalid_request”"),
-        ([in_json({"error": ["x"]}, status=400)] * 2, Outcome.WARNING, "“none”"),
-        ([in_json([], status=400)] * 2, Outcome.WARNING, "“none”"),
-        ([Response(status=503)] * 2, Outcome.FAILURE, "status 503"),
-        ([redirect("/x")] * 2, Outcome.FAILURE, "status 302"),
+         CheckOutcome.WARNING, "“redirect_uri_mismatch”"),
+        ([in_json({"error": "bad_verification_code"})], CheckOutcome.OK, "(by HTTP Basic)"),
+        ([Response(headers={"Content-Type": "text/plain"}, body=b"error=invalid_grant")],
+         CheckOutcome.OK, "by HTTP Basic"),
+        ([in_json({"error": "invalid_request"}, status=400)] * 2, CheckOutcome.WARNING, "“invalid_request”"),
+        ([in_json({"error": ["x"]}, status=400)] * 2, CheckOutcome.WARNING, "“none”"),
+        ([in_json([], status=400)] * 2, CheckOutcome.WARNING, "“none”"),
+        ([Response(status=503)] * 2, CheckOutcome.FAILURE, "status 503"),
+        ([redirect("/x")] * 2, CheckOutcome.FAILURE, "status 302"),
     ],
 )  # fmt: skip
 def test_the_error_of_the_token_endpoint_tells_whether_it_accepts_the_client(
-    issuer: Issuer, returned: list[Response], outcome: Outcome, text: str
+    issuer: Issuer, returned: list[Response], outcome: CheckOutcome, text: str
 ) -> None:
     issuer.server.respond(*returned, path="/token")
     result = check(openid_row(issuer.name))[CLIENT].result
-    assert (result.outcome, bool(result.remedy)) == (outcome, outcome != Outcome.OK)
+    assert (result.outcome, bool(result.remedy)) == (outcome, outcome != CheckOutcome.OK)
     assert text in result.message
     assert "s&c" not in result.message
 
 
 def test_the_secret_is_not_sent_if_it_must_not_be(issuer: Issuer) -> None:
     steps = check(openid_row(issuer.name), sends_secret=False)
-    assert steps[CLIENT].result.outcome == Outcome.UNUSED
+    assert steps[CLIENT].result.outcome == CheckOutcome.UNUSED
     assert {received.method for received in issuer.server.received} == {"GET"}
 
 
@@ -260,7 +261,7 @@ def test_endpoints_of_an_oauth2_provider(issuer: Issuer) -> None:
     issuer.server.respond(Response(status=401), path="/u")
     steps = check(oauth2_row(issuer.url))
     assert list(steps) == ["Authorization endpoint", "User info endpoint", CLIENT]
-    assert outcomes(steps, Outcome.OK) == list(steps)
+    assert outcomes(steps, CheckOutcome.OK) == list(steps)
     assert "Authorization" not in issuer.server.received[1].headers
 
 
@@ -268,7 +269,7 @@ def test_endpoints_of_an_oauth2_provider(issuer: Issuer) -> None:
 def test_suspicious_statuses_of_endpoints_are_warnings(issuer: Issuer, status: int) -> None:
     issuer.server.respond(Response(status=200), path="/a")
     issuer.server.respond(Response(status=status), path="/u")
-    assert outcomes(check(oauth2_row(issuer.url)), Outcome.WARNING) == ["User info endpoint"]
+    assert outcomes(check(oauth2_row(issuer.url)), CheckOutcome.WARNING) == ["User info endpoint"]
 
 
 # Rules for addresses
@@ -292,7 +293,7 @@ def test_no_request_leaves_for_a_forbidden_address(
     assert_failed(check(openid_row(url)), failing, text)
     steps = check(oauth2_row(url))
     for subject in ("User info endpoint", CLIENT):
-        assert steps[subject].result.outcome == Outcome.FAILURE
+        assert steps[subject].result.outcome == CheckOutcome.FAILURE
     assert issuer.server.received == []
 
 
@@ -323,7 +324,7 @@ def test_a_server_with_tls(tls_peer: HttpPeer) -> None:
     issuer = Issuer(tls_peer, key=RSA)
     tls_peer.respond(in_json({"error": "invalid_grant"}, status=400), path="/token")
     steps = check(openid_row(issuer.name))
-    assert outcomes(steps, Outcome.OK) == ALL_STEPS
+    assert outcomes(steps, CheckOutcome.OK) == ALL_STEPS
     assert steps["Connection and TLS"].result.message == "the certificate is valid"
 
 
@@ -344,7 +345,7 @@ def test_a_server_that_does_not_answer_is_left_after_the_timeout(tls_peer: HttpP
     auth_config(api={"internal_http_timeout": timedelta(seconds=0.3)})
     tls_peer.respond(Response(hang=True))
     steps = check(openid_row(tls_peer.url))
-    [failed] = outcomes(steps, Outcome.FAILURE)
+    [failed] = outcomes(steps, CheckOutcome.FAILURE)
     assert_failed(steps, failed, "timed out")
     assert "AUTH_INTERNAL_HTTP_TIMEOUT" in steps[failed].result.remedy
 
@@ -359,7 +360,7 @@ def test_all_steps_share_one_deadline(issuer: Issuer, monkeypatch: pytest.Monkey
     keys = in_json({"keys": [RSA.jwk]})
     issuer.server.respond(dataclasses.replace(keys, before=wait), path=issuer.keys_path)
     steps = check(openid_row(issuer.name))
-    assert steps["Keys"].result.outcome == Outcome.OK
+    assert steps["Keys"].result.outcome == CheckOutcome.OK
     assert_failed(steps, CLIENT, "timed out")
     assert {received.path for received in issuer.server.received} == {issuer.discovery_path, issuer.keys_path}
 
@@ -375,8 +376,8 @@ def test_all_steps_share_one_deadline(issuer: Issuer, monkeypatch: pytest.Monkey
 def test_responses_that_cannot_be_read_are_failures(tls_peer: HttpPeer, response: Response) -> None:
     tls_peer.respond(response)
     steps = check(openid_row(tls_peer.url))
-    assert len(outcomes(steps, Outcome.FAILURE)) == 1
-    assert outcomes(steps, Outcome.UNUSED)
+    assert len(outcomes(steps, CheckOutcome.FAILURE)) == 1
+    assert outcomes(steps, CheckOutcome.UNUSED)
 
 
 # Built-in providers
@@ -395,7 +396,7 @@ def test_the_discovery_document_of_keycloak(
         providers={"keycloak": provider_settings(url=realm.url)},
     )
     steps = provider_checks.built_in_provider_steps("keycloak")
-    assert {step.result.subject: step.result.message for step in steps if step.result.outcome != Outcome.OK} == {}
+    assert {step.result.subject: step.result.message for step in steps if step.result.outcome != CheckOutcome.OK} == {}
     assert [step.result.subject for step in steps] == ["Settings", *ALL_STEPS]
 
 
@@ -433,7 +434,9 @@ def test_a_built_in_provider_without_discovery(
     )
     steps = provider_checks.built_in_provider_steps("github")
     assert [(step.result.subject, step.result.outcome) for step in steps] == [
-        ("Settings", Outcome.WARNING), ("Authorization endpoint", Outcome.OK), ("Token endpoint", Outcome.OK)
+        ("Settings", CheckOutcome.WARNING),
+        ("Authorization endpoint", CheckOutcome.OK),
+        ("Token endpoint", CheckOutcome.OK),
     ]  # fmt: skip
     assert "AUTH_EXTERNAL_GITHUB_REDIRECT_URI" in steps[0].result.remedy
 
@@ -469,16 +472,16 @@ def test_the_doctor_reports_failing_steps_of_custom_providers(issuer: Issuer) ->
     oauth2_row(issuer.url, enabled=False).save(force_insert=True)
     context = DiagnosticContext(public_url="")
 
-    def results() -> list[tuple[str, Outcome, str]]:
+    def results() -> list[tuple[str, CheckOutcome, str]]:
         found = [(each.subject, each.outcome, each.message) for each in ProviderDiagnostic().run(context)]
         return [each for each in found if each[0] != "providers"]
 
     [(subject, outcome, message)] = results()
-    assert (subject, outcome) == ("provider custom:corp", Outcome.OK)
+    assert (subject, outcome) == ("provider custom:corp", CheckOutcome.OK)
     assert message.startswith("11 steps pass: URL, DNS")
     issuer.server.respond(Response(status=503), path=issuer.keys_path)
     issuer.publish_discovery(scopes_supported=["email"])
     keys, features = results()
-    assert keys == ("provider custom:corp", Outcome.FAILURE, "Keys: status 503, no media type")
-    assert features[1] == Outcome.WARNING
+    assert keys == ("provider custom:corp", CheckOutcome.FAILURE, "Keys: status 503, no media type")
+    assert features[1] == CheckOutcome.WARNING
     assert {received.method for received in issuer.server.received} == {"GET"}

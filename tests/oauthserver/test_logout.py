@@ -21,7 +21,7 @@ from oauthserver import tasks
 from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.grants import grants
 from oauthserver.logout import logout_tokens
-from oauthserver.logout.logout_tokens import EVENT, Outcome
+from oauthserver.logout.logout_tokens import EVENT, LogoutTokenOutcome
 from oauthserver.models import OAuthClient
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ApiResponse, ChangeConfig
@@ -413,16 +413,16 @@ def test_the_logout_token(api: Api, peer: HttpPeer) -> None:
 @pytest.mark.parametrize(
     ("response", "outcome"),
     [
-        (PeerResponse(status=200), Outcome.DELIVERED),
-        (PeerResponse(status=204), Outcome.DELIVERED),
-        (PeerResponse(status=400), Outcome.REFUSED),
-        (PeerResponse(status=501), Outcome.UNREACHABLE),
-        (PeerResponse(status=503), Outcome.UNREACHABLE),
-        (PeerResponse(status=429), Outcome.UNREACHABLE),
-        (redirect("http://127.0.0.1:1/elsewhere", status=307), Outcome.REFUSED),
+        (PeerResponse(status=200), LogoutTokenOutcome.DELIVERED),
+        (PeerResponse(status=204), LogoutTokenOutcome.DELIVERED),
+        (PeerResponse(status=400), LogoutTokenOutcome.REFUSED),
+        (PeerResponse(status=501), LogoutTokenOutcome.UNREACHABLE),
+        (PeerResponse(status=503), LogoutTokenOutcome.UNREACHABLE),
+        (PeerResponse(status=429), LogoutTokenOutcome.UNREACHABLE),
+        (redirect("http://127.0.0.1:1/elsewhere", status=307), LogoutTokenOutcome.REFUSED),
     ],
 )
-def test_responses_of_clients(response: PeerResponse, outcome: Outcome, api: Api, peer: HttpPeer) -> None:
+def test_responses_of_clients(response: PeerResponse, outcome: LogoutTokenOutcome, api: Api, peer: HttpPeer) -> None:
     client = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/logout")
     session = make_session()
     peer.respond(response)
@@ -454,18 +454,18 @@ def test_a_client_that_answers_slowly_delays_the_other_jobs_once(
     other = client_with_logout(api, backchannel_logout_uri=f"{peer.url}/other")
     session = make_session()
 
-    def send(client: Application) -> Outcome:
+    def send(client: Application) -> LogoutTokenOutcome:
         return logout_tokens.send(
             client_id=UUID(client.client_id), user_id=session.user.id, session_id=session.session.id
         )
 
     peer.respond(PeerResponse(status=503, delay=1.2))
-    assert [send(slow), send(slow), send(slow)] == [Outcome.UNREACHABLE] * 3
+    assert [send(slow), send(slow), send(slow)] == [LogoutTokenOutcome.UNREACHABLE] * 3
     peer.respond(PeerResponse(status=200))
-    assert (send(other), send(slow)) == (Outcome.DELIVERED, Outcome.UNREACHABLE)
+    assert (send(other), send(slow)) == (LogoutTokenOutcome.DELIVERED, LogoutTokenOutcome.UNREACHABLE)
     assert [request.path for request in peer.received] == ["/slow", "/other"]
     monkeypatch.setattr(logout_tokens, "paused_until", dict.fromkeys(logout_tokens.paused_until, 0.0))
-    assert send(slow) is Outcome.DELIVERED
+    assert send(slow) is LogoutTokenOutcome.DELIVERED
 
 
 def test_clients_that_registered_themselves_reach_no_internal_server(api: Api, peer: HttpPeer) -> None:
@@ -475,23 +475,23 @@ def test_clients_that_registered_themselves_reach_no_internal_server(api: Api, p
     row.save()
     session = make_session()
     found = logout_tokens.send(client_id=row.id, user_id=session.user.id, session_id=session.session.id)
-    assert found is Outcome.UNREACHABLE
+    assert found is LogoutTokenOutcome.UNREACHABLE
     assert peer.received == []
 
 
 def test_no_token_for_clients_that_receive_none(api: Api, auth_config: ChangeConfig) -> None:
     session = make_session()
 
-    def send(client: Application) -> Outcome:
+    def send(client: Application) -> LogoutTokenOutcome:
         row = OAuthClient.objects.get(id=client.client_id)
         return logout_tokens.send(client_id=row.id, user_id=session.user.id, session_id=session.session.id)
 
-    assert send(register(api)) is Outcome.NOT_NEEDED
+    assert send(register(api)) is LogoutTokenOutcome.NOT_NEEDED
     client = client_with_logout(api)
     auth_config(jwt={"keys": (), "valid_methods": ()})
-    assert send(client) is Outcome.NOT_NEEDED
+    assert send(client) is LogoutTokenOutcome.NOT_NEEDED
     OAuthClient.objects.update(deleted_at=timezone.now())
-    assert send(client) is Outcome.NOT_NEEDED
+    assert send(client) is LogoutTokenOutcome.NOT_NEEDED
 
 
 # Metadata of clients

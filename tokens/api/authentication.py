@@ -118,7 +118,7 @@ class AdminAuthentication(BaseAuthentication):
         if token is None:
             return None
         admin = authenticate_admin(token, at=timezone.now())
-        actor = events.Actor(type=ActorType.ADMIN, id=admin.user_id, role=admin.role)
+        actor = events.EventActor(type=ActorType.ADMIN, id=admin.user_id, role=admin.role)
         caller_of(request._request).audit.event_actor = actor
         if admin.user_id is not None:
             request.META["authsvc.user_id"] = str(admin.user_id)

@@ -33,7 +33,7 @@ ACCESS = Access.ADMIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class RedeemedLink:
     """A redeemed link."""
 
     user_id: UUID
@@ -63,7 +63,7 @@ def create_link(user_id: UUID, *, operator_session_id: UUID, reason: str, at: da
     return token
 
 
-def take_link(token: str, *, at: datetime) -> Link | None:
+def take_link(token: str, *, at: datetime) -> RedeemedLink | None:
     """Delete the link of a token and return it; None for a link that is used, expired or unknown.
 
     One statement. Must run inside a transaction.
@@ -73,7 +73,7 @@ def take_link(token: str, *, at: datetime) -> Link | None:
         RETURNING user_id, operator_session_id, reason
     """  # noqa: S608  (own table names)
     row = fetch_row(sql, (crypto.hash_link_token(token), at - LINK_LIFETIME))
-    return Link(user_id=row[0], operator_session_id=row[1], reason=row[2]) if row else None
+    return RedeemedLink(user_id=row[0], operator_session_id=row[1], reason=row[2]) if row else None
 
 
 def find_operator(session_id: UUID, *, at: datetime) -> tuple[TokenUser, SessionRecord] | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
-from authsvc.events import Actor, ActorType
+from authsvc.events import ActorType, EventActor
 from tokens.jwt.access_tokens import AmrEntry
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -101,9 +101,9 @@ class SignedInUser:
         return self.session is not None and self.session.impersonator_id is not None
 
 
-def actor_of(user: TokenUser) -> Actor:
+def actor_of(user: TokenUser) -> EventActor:
     """A user as the actor of lifecycle events."""
-    return Actor(type=ActorType.USER, id=user.id, role=user.role)
+    return EventActor(type=ActorType.USER, id=user.id, role=user.role)
 
 
 class UserSource(Protocol):

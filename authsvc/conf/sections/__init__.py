@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from authsvc.conf.declaration import section, section_by_key
-from authsvc.conf.report import Notice, Report
+from authsvc.conf.report import Notice, SettingsReport
 from authsvc.conf.sections import database as database_section
 from authsvc.conf.sections.database import Database, IndexWorker, check_encryption, check_pool_size
 from authsvc.conf.sections.hooks import HOOKS, HookCalls, HookSettings, check_hooks
@@ -113,7 +113,7 @@ class AuthConfig:
         return count
 
 
-def check(config: AuthConfig, report: Report) -> None:
+def check(config: AuthConfig, report: SettingsReport) -> None:
     """Report every combination of settings that cannot be used or has no effect."""
     check_pool_size(config.database, config.background_connections, report)
     check_encryption(config.database, report)

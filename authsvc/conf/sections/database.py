@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, COUNT, DATABASE_URL, SECRET, SECRET_MAP, TEXT, quote
 
@@ -170,7 +170,7 @@ class IndexWorker:
         return self.ensure_user_search or self.max_users > 0
 
 
-def check_pool_size(database: Database, background_connections: int, report: Report) -> None:
+def check_pool_size(database: Database, background_connections: int, report: SettingsReport) -> None:
     smallest = 1 + background_connections
     if 0 < database.max_pool_size < smallest:
         report.error(
@@ -179,7 +179,7 @@ def check_pool_size(database: Database, background_connections: int, report: Rep
         )
 
 
-def check_encryption(database: Database, report: Report) -> None:
+def check_encryption(database: Database, report: SettingsReport) -> None:
     for key_id, key in database.decryption_keys.items():
         if not _is_key(key):
             report.error(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, COUNT, DURATION, SECRETS, TEXT, choice
 
@@ -123,7 +123,7 @@ class HookCalls:
     )
 
 
-def check_hooks(hooks: Mapping[str, HookSettings], report: Report) -> None:
+def check_hooks(hooks: Mapping[str, HookSettings], report: SettingsReport) -> None:
     for name, hook in hooks.items():
         prefix = f"AUTH_HOOK_{name.upper()}"
         if hook.enabled and not hook.uri:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.value_types import TEXT, ValueType, quote
 
 ENGLISH = "en"
@@ -64,7 +64,7 @@ def installed(languages: Languages) -> tuple[str, ...]:
     return (ENGLISH, *sorted(found - {ENGLISH}))
 
 
-def check_languages(languages: Languages, report: Report) -> None:
+def check_languages(languages: Languages, report: SettingsReport) -> None:
     if languages.folder and not Path(languages.folder).is_dir():
         report.error("AUTH_LANGUAGES_FOLDER", f"{quote(languages.folder)} is not a folder")
     if unknown := [code for code in languages.offered if code not in installed(languages)]:

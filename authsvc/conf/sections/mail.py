@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from authsvc.conf.declaration import setting, settings_by_key, switches_by_key
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import (
     BOOLEAN,
@@ -307,7 +307,7 @@ class Recipients:
     )
 
 
-def check_mail(smtp: Smtp, mailer: Mailer, report: Report, *, has_hook: bool) -> None:
+def check_mail(smtp: Smtp, mailer: Mailer, report: SettingsReport, *, has_hook: bool) -> None:
     if mailer.autoconfirm and mailer.allow_unverified_email_sign_ins:
         report.error(
             "AUTH_MAILER_AUTOCONFIRM",
@@ -328,7 +328,7 @@ def check_mail(smtp: Smtp, mailer: Mailer, report: Report, *, has_hook: bool) ->
         report.warning("AUTH_MAILER_BACKEND_OPTIONS", "without effect unless AUTH_MAILER_BACKEND is set")
 
 
-def check_recipients(recipients: Recipients, report: Report) -> None:
+def check_recipients(recipients: Recipients, report: SettingsReport) -> None:
     if recipients.service_url and not _is_http_url(recipients.service_url):
         report.warning(
             "AUTH_MAILER_EMAIL_VALIDATION_SERVICE_URL", "not an absolute http(s) URL; addresses are not validated"

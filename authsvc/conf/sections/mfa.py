@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.sections.sms import DEFAULT_TEXT
 from authsvc.conf.value_types import (
     BOOLEAN,
@@ -174,7 +174,7 @@ class WebAuthn:
         return next((name for name, value in required.items() if not value), "")
 
 
-def check_webauthn(webauthn: WebAuthn, passkeys: Passkeys, mfa: Mfa, report: Report) -> None:
+def check_webauthn(webauthn: WebAuthn, passkeys: Passkeys, mfa: Mfa, report: SettingsReport) -> None:
     switches = {
         "AUTH_PASSKEY_ENABLED": passkeys.enabled,
         "AUTH_MFA_WEB_AUTHN_ENROLL_ENABLED": mfa.web_authn_enroll_enabled,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.sections.pages import Pages
 from authsvc.conf.sections.tokens import Jwt, signs_with_shared_secret
 from authsvc.conf.value_types import BOOLEAN, DURATION, TEXT
@@ -70,7 +70,7 @@ class OAuthServer:
     )
 
 
-def check_oauth_server(server: OAuthServer, jwt: Jwt, pages: Pages, report: Report) -> None:
+def check_oauth_server(server: OAuthServer, jwt: Jwt, pages: Pages, report: SettingsReport) -> None:
     """Warn about settings with which applications cannot sign users in. The service starts with them."""
     if not server.enabled:
         return

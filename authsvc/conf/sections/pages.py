@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from authsvc.conf.declaration import setting, settings_by_key
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.value_types import BOOLEAN, TEXT, ValueType, quote
 
 PAGE_LINKS = ("terms", "privacy", "support", "imprint")
@@ -122,6 +122,6 @@ class Pages:
     )
 
 
-def check_pages(pages: Pages, report: Report) -> None:
+def check_pages(pages: Pages, report: SettingsReport) -> None:
     if pages.templates_folder and not Path(pages.templates_folder).is_dir():
         report.error("AUTH_PAGES_TEMPLATES_FOLDER", f"{quote(pages.templates_folder)} is not a folder")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import (
     ASSIGNMENTS,
@@ -229,7 +229,7 @@ class Wallets:
     )
 
 
-def check_wallets(wallets: Wallets, report: Report) -> None:
+def check_wallets(wallets: Wallets, report: SettingsReport) -> None:
     if wallets.ethereum_enabled and not all(map(importlib.util.find_spec, ("coincurve", "Crypto"))):
         error = "needs the extra wallets: pip install -r requirements.server.lock"
         report.error("AUTH_EXTERNAL_WEB3_ETHEREUM_ENABLED", error)
@@ -238,14 +238,14 @@ def check_wallets(wallets: Wallets, report: Report) -> None:
 _BUILT_IN_ISSUERS = frozenset({"https://appleid.apple.com", "https://account.apple.com", "https://accounts.google.com"})
 
 
-def check_id_token_issuers(federation: Federation, report: Report) -> None:
+def check_id_token_issuers(federation: Federation, report: SettingsReport) -> None:
     for issuer in federation.id_token_issuers:
         if issuer not in _BUILT_IN_ISSUERS and not federation.audiences_of(issuer):
             help = f"no ID token of {issuer} is accepted: add {issuer}=<client id>"
             report.warning("AUTH_EXTERNAL_ALLOWED_ID_TOKEN_AUDIENCES", help)
 
 
-def check_providers(providers: Mapping[str, Provider], report: Report) -> None:
+def check_providers(providers: Mapping[str, Provider], report: SettingsReport) -> None:
     for name, provider in providers.items():
         prefix = f"AUTH_EXTERNAL_{name.upper()}"
         required = {

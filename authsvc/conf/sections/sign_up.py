@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from authsvc import __version__
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Rate, Secret
 from authsvc.conf.value_types import (
     BOOLEAN,
@@ -334,7 +334,7 @@ class Limits:
     )
 
 
-def check_breaches(breaches: Breaches, report: Report) -> None:
+def check_breaches(breaches: Breaches, report: SettingsReport) -> None:
     if not breaches.bloom_enabled:
         return
     if not 0 < breaches.bloom_items <= _MAX_BLOOM_ITEMS:
@@ -345,7 +345,7 @@ def check_breaches(breaches: Breaches, report: Report) -> None:
         )
 
 
-def check_captcha(captcha: Captcha, report: Report, *, has_console: bool, has_pages: bool) -> None:
+def check_captcha(captcha: Captcha, report: SettingsReport, *, has_console: bool, has_pages: bool) -> None:
     if not captcha.enabled:
         return
     if captcha.provider not in _CAPTCHA_PROVIDERS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from authsvc.conf.declaration import section, setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import BOOLEAN, INTEGER, SECONDS, SECRET, TEST_CODES, TEXT, TIME, WHOLE_SECONDS
 
@@ -177,6 +177,6 @@ class Sms:
         return self.test_codes.get(phone)
 
 
-def check_sms(sms: Sms, report: Report) -> None:
+def check_sms(sms: Sms, report: SettingsReport) -> None:
     if sms.provider and not sms.is_usable:
         report.warning("AUTH_SMS_PROVIDER", sms.problem)

@@ -10,7 +10,7 @@ from typing import Any
 
 from authsvc.conf import durations
 from authsvc.conf.declaration import setting
-from authsvc.conf.report import Report
+from authsvc.conf.report import SettingsReport
 from authsvc.conf.types import Secret
 from authsvc.conf.value_types import (
     BOOLEAN,
@@ -205,7 +205,7 @@ class Sessions:
     )
 
 
-def check_refresh_tokens(refresh: Refresh, report: Report) -> None:
+def check_refresh_tokens(refresh: Refresh, report: SettingsReport) -> None:
     if refresh.algorithm_version in (0, 1):
         report.warning(
             "AUTH_SECURITY_REFRESH_TOKEN_ALGORITHM_VERSION", "refresh tokens of version 2 are issued all the same"
@@ -222,7 +222,7 @@ def signs_with_shared_secret(jwt: Jwt) -> bool:
     return not signing or _algorithm(signing[0]) == "HS256"
 
 
-def check_signing_keys(jwt: Jwt, report: Report) -> None:
+def check_signing_keys(jwt: Jwt, report: SettingsReport) -> None:
     for number, key in enumerate(jwt.keys, start=1):
         for problem in _key_problems(key):
             report.error("AUTH_JWT_KEYS", f"key {number}: {problem}")
@@ -238,7 +238,7 @@ def check_signing_keys(jwt: Jwt, report: Report) -> None:
 
 
 def _check_client_support(
-    keys: Sequence[Mapping[str, Any]], signing: Sequence[Mapping[str, Any]], report: Report
+    keys: Sequence[Mapping[str, Any]], signing: Sequence[Mapping[str, Any]], report: SettingsReport
 ) -> None:
     """Warn of keys that common client libraries do not support."""
     algorithm = _algorithm(signing[0]) if signing else "HS256"

@@ -12,7 +12,7 @@ from django.utils import timezone
 from authsvc import conf, operator_access
 from authsvc.caller import caller_of
 from authsvc.console.operators import Operator
-from authsvc.events import Actor, ActorType
+from authsvc.events import ActorType, EventActor
 from tokens.sessions import aal, browser_sessions
 from tokens.sessions.users import SignedInUser
 
@@ -67,7 +67,7 @@ def signed_in(request: HttpRequest) -> SignedInUser | None:
         found = request.META[_CACHE_KEY] = _find(request, at=timezone.now())
         if found is not None and found.session is not None:
             caller_of(request).audit.session_id = found.session.id
-            actor = Actor(type=ActorType.OPERATOR, id=found.user.id, role=found.user.role)
+            actor = EventActor(type=ActorType.OPERATOR, id=found.user.id, role=found.user.role)
             caller_of(request).audit.event_actor = actor
     cached: SignedInUser | None = request.META[_CACHE_KEY]
     return cached

@@ -24,7 +24,7 @@ from authsvc.errors import ApiError
 from tokens.sessions import refresh_tokens, revocation
 
 
-class SignInForm(forms.Form):
+class OperatorSignInForm(forms.Form):
     name = forms.CharField(
         label="Email or phone",
         max_length=255,
@@ -41,10 +41,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(f"{reverse(step)}?{urlencode({'next': pages.next_url(request)})}")
         return HttpResponseRedirect(pages.next_url(request))
     if request.method != "POST":
-        return _repeat_within_site(request) if _comes_from_other_site(request) else _page(request, SignInForm())
+        return _repeat_within_site(request) if _comes_from_other_site(request) else _page(request, OperatorSignInForm())
     if passkey_form.is_enabled() and ("ask" in request.POST or "credential" in request.POST):
         return _sign_in_with_passkey(request)
-    form = SignInForm(request.POST)
+    form = OperatorSignInForm(request.POST)
     try:
         throttling.check(Bucket.TOKEN, request)
         captcha.check_form(request)
@@ -99,7 +99,7 @@ def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:
     except ApiError as error:
         if error.status >= 500:
             raise
-        page = _page(request, SignInForm(), status=error.status, problem=error.message)
+        page = _page(request, OperatorSignInForm(), status=error.status, problem=error.message)
         return with_error(request, page, error)
     console_session.start(request, session_id=session_id, at=at)
     return HttpResponseRedirect(pages.next_url(request))
@@ -123,7 +123,7 @@ def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
     console_session.start(request, session_id=session_id, at=at)
 
 
-def _page(request: HttpRequest, form: SignInForm, *, status: int = 200, problem: str = "") -> HttpResponse:
+def _page(request: HttpRequest, form: OperatorSignInForm, *, status: int = 200, problem: str = "") -> HttpResponse:
     return pages.render_with_captcha(
         request,
         "operator/sign_in.html",

@@ -11,17 +11,22 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from authsvc.diagnostics.registry import (
+    CheckOutcome,
     CheckResult,
     Diagnostic,
     DiagnosticContext,
-    Outcome,
     diagnostics,
     failure,
 )
 from authsvc.management.service_command import ServiceCommand
 from authsvc.observability import logs
 
-_SIGNS = {Outcome.OK: "ok     ", Outcome.UNUSED: "unused ", Outcome.WARNING: "WARNING", Outcome.FAILURE: "FAILURE"}
+_SIGNS = {
+    CheckOutcome.OK: "ok     ",
+    CheckOutcome.UNUSED: "unused ",
+    CheckOutcome.WARNING: "WARNING",
+    CheckOutcome.FAILURE: "FAILURE",
+}
 
 
 class Command(ServiceCommand):
@@ -41,11 +46,11 @@ class Command(ServiceCommand):
                     self._print(result)
         counts = Counter(result.outcome for result in results)
         if options["json"]:
-            document = {"works": not counts[Outcome.FAILURE], "findings": [_as_json(result) for result in results]}
+            document = {"works": not counts[CheckOutcome.FAILURE], "findings": [_as_json(result) for result in results]}
             self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False))
         else:
-            self.stdout.write(f"{counts[Outcome.FAILURE]} failures, {counts[Outcome.WARNING]} warnings")
-        if counts[Outcome.FAILURE]:
+            self.stdout.write(f"{counts[CheckOutcome.FAILURE]} failures, {counts[CheckOutcome.WARNING]} warnings")
+        if counts[CheckOutcome.FAILURE]:
             sys.exit(1)
 
     def _print(self, result: CheckResult) -> None:

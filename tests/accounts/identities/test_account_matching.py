@@ -6,7 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from accounts.identities.account_matching import AddressOwner, Decision, Outcome, linking_domain, match_account
+from accounts.identities.account_matching import (
+    AddressOwner,
+    MatchDecision,
+    MatchOutcome,
+    linking_domain,
+    match_account,
+)
 from accounts.identities.external_identity import Address, candidate_address, claimed_address
 
 ADA, BOB = UUID(int=1), UUID(int=2)
@@ -35,7 +41,7 @@ def account(
 
 def decide(
     *owners: AddressOwner, provider: str = "google", candidate: str = MAIL, verified: tuple[str, ...] = (MAIL,)
-) -> Decision:
+) -> MatchDecision:
     return match_account(
         provider=provider,
         candidate=candidate,
@@ -46,15 +52,15 @@ def decide(
     )
 
 
-def link(user: UUID = ADA) -> Decision:
-    return Decision(outcome=Outcome.LINK, user_id=user)
+def link(user: UUID = ADA) -> MatchDecision:
+    return MatchDecision(outcome=MatchOutcome.LINK, user_id=user)
 
 
-def create(email: str = MAIL) -> Decision:
-    return Decision(outcome=Outcome.CREATE, email=email)
+def create(email: str = MAIL) -> MatchDecision:
+    return MatchDecision(outcome=MatchOutcome.CREATE, email=email)
 
 
-AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
+AMBIGUOUS = MatchDecision(outcome=MatchOutcome.AMBIGUOUS)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +69,13 @@ AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
         ((), create()),
         ((account(),), link()),
         ((account(verified=False, is_claim=False),), link()),
-        ((account(verified=False, is_claim=True),), Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA)),
+        (
+            (account(verified=False, is_claim=True),),
+            MatchDecision(outcome=MatchOutcome.CREATE, email=MAIL, claimant_id=ADA),
+        ),
         (
             (account(verified=False, is_claim=True), account(BOB, provider="github")),
-            Decision(outcome=Outcome.CREATE, email=MAIL, claimant_id=ADA),
+            MatchDecision(outcome=MatchOutcome.CREATE, email=MAIL, claimant_id=ADA),
         ),
         ((account(verified=False, is_claim=True), account(BOB, provider="gitlab")), link(BOB)),
         ((account(provider="email"),), link()),
@@ -84,7 +93,7 @@ AMBIGUOUS = Decision(outcome=Outcome.AMBIGUOUS)
     ],
 )
 def test_a_verified_address_links_to_the_account_that_has_verified_it(
-    owners: tuple[AddressOwner, ...], expected: Decision
+    owners: tuple[AddressOwner, ...], expected: MatchDecision
 ) -> None:
     assert decide(*owners) == expected
 
@@ -102,7 +111,7 @@ def test_a_verified_address_links_to_the_account_that_has_verified_it(
         ((account(provider="sso:1"),), create()),
     ],
 )
-def test_unverified_address_matches_no_account(owners: tuple[AddressOwner, ...], expected: Decision) -> None:
+def test_unverified_address_matches_no_account(owners: tuple[AddressOwner, ...], expected: MatchDecision) -> None:
     assert decide(*owners, verified=()) == expected
 
 
@@ -115,7 +124,9 @@ def test_unverified_address_matches_no_account(owners: tuple[AddressOwner, ...],
         ((account(provider="custom:google"), account(BOB, provider="github")), AMBIGUOUS),
     ],
 )
-def test_accounts_match_within_their_linking_domain_only(owners: tuple[AddressOwner, ...], expected: Decision) -> None:
+def test_accounts_match_within_their_linking_domain_only(
+    owners: tuple[AddressOwner, ...], expected: MatchDecision
+) -> None:
     assert decide(*owners, provider="github") == expected
 
 

@@ -25,7 +25,7 @@ from authsvc.messaging import Sender
 from authsvc.models import AuditLogEntry
 from authsvc.security import rate_limits
 from mailer.delivery import tasks
-from mailer.models import Attempt, Outcome
+from mailer.models import Attempt, AttemptOutcome
 from tests import factories
 from tests.authsvc.console.conftest import START, Console
 from tests.conftest import ChangeConfig
@@ -104,7 +104,7 @@ def test_refused_sign_ins_are_stacked_by_cause(console: Console, operator: User)
 
 def test_messages_are_stacked_by_outcome(console: Console, operator: User) -> None:
     console.sign_in("op@example.com")
-    for outcome in (Outcome.DELIVERED, Outcome.DELIVERED, Outcome.RETRY, Outcome.FAILED):
+    for outcome in (AttemptOutcome.DELIVERED, AttemptOutcome.DELIVERED, AttemptOutcome.RETRY, AttemptOutcome.FAILED):
         Attempt.objects.create(
             message_id=operator.pk,
             channel="email",

@@ -18,7 +18,7 @@ from authsvc.daily_counts import Series, counting
 from authsvc.daily_counts.counting import Source
 from authsvc.daily_counts.models import CountProgress, DailyCount
 from authsvc.models import AuditLogEntry
-from mailer.models import Attempt, Outcome
+from mailer.models import Attempt, AttemptOutcome
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -96,7 +96,7 @@ def test_rows_count_once_while_the_job_counts_them(monkeypatch: pytest.MonkeyPat
 
 
 def test_messages_count_by_their_last_outcome() -> None:
-    for outcome in (Outcome.DELIVERED, Outcome.RETRY, Outcome.FAILED, Outcome.FAILED):
+    for outcome in (AttemptOutcome.DELIVERED, AttemptOutcome.RETRY, AttemptOutcome.FAILED, AttemptOutcome.FAILED):
         Attempt.objects.create(
             message_id=UUID(int=1), channel="email", kind="invite", attempt=1, outcome=outcome, created_at=NOON
         )

@@ -17,7 +17,7 @@ from authsvc.conf import Provider, Secret
 from authsvc.diagnostics import proxy_echo
 from authsvc.diagnostics.database import DatabaseDiagnostic
 from authsvc.diagnostics.proxy import ProxyDiagnostic
-from authsvc.diagnostics.registry import CheckResult, Diagnostic, DiagnosticContext, Outcome, diagnostics, ok
+from authsvc.diagnostics.registry import CheckOutcome, CheckResult, Diagnostic, DiagnosticContext, diagnostics, ok
 from mailer.diagnostics import EmailDiagnostic, TemplateDiagnostic
 from oauthproviders.diagnostics import ProviderDiagnostic
 from tests import ports, preloaded_python
@@ -32,14 +32,14 @@ from tokens.jwt import signing_keys
 NOWHERE = DiagnosticContext(public_url="")
 
 
-def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, Outcome]:
+def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, CheckOutcome]:
     """Subject → its worst outcome."""
-    order = list(Outcome)
-    outcome_by_subject: dict[str, Outcome] = {}
+    order = list(CheckOutcome)
+    outcome_by_subject: dict[str, CheckOutcome] = {}
     for result in run_diagnostic(diagnostic, url=url):
-        worst = max(outcome_by_subject.get(result.subject, Outcome.OK), result.outcome, key=order.index)
+        worst = max(outcome_by_subject.get(result.subject, CheckOutcome.OK), result.outcome, key=order.index)
         outcome_by_subject[result.subject] = worst
-        assert bool(result.remedy) or result.outcome in (Outcome.OK, Outcome.UNUSED)
+        assert bool(result.remedy) or result.outcome in (CheckOutcome.OK, CheckOutcome.UNUSED)
     return outcome_by_subject
 
 
@@ -50,7 +50,7 @@ def run_diagnostic(diagnostic: Diagnostic, *, url: str = "") -> list[CheckResult
 @pytest.mark.django_db
 def test_a_ready_database_has_no_findings() -> None:
     result = outcomes(DatabaseDiagnostic())
-    assert set(result.values()) == {Outcome.OK}
+    assert set(result.values()) == {CheckOutcome.OK}
     assert {"database version", "database rights", "migrations", "queue", "connections", "clock"} <= result.keys()
 
 
@@ -68,7 +68,7 @@ def test_missing_migrations_and_missing_workers_are_reported() -> None:
     finally:
         with connection.cursor() as cursor:
             cursor.execute("UPDATE django_migrations SET name = substr(name, 2) WHERE name LIKE 'x0001%'")
-    assert (result["migrations"], result["queue"]) == (Outcome.WARNING, Outcome.FAILURE)
+    assert (result["migrations"], result["queue"]) == (CheckOutcome.WARNING, CheckOutcome.FAILURE)
 
 
 def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
@@ -122,22 +122,24 @@ def test_the_mail_server_is_contacted_without_sending_an_email(auth_config: Chan
     with FakeSmtp(mechanisms=["PLAIN"]) as server:
         auth_config(smtp={"host": server.host, "port": server.port, "admin_email": "a@example.com"})
         [result] = run_diagnostic(EmailDiagnostic())
-        assert result.outcome is Outcome.OK
+        assert result.outcome is CheckOutcome.OK
         assert server.received == []
         auth_config(smtp={"user": "me", "password": Secret("wrong hunter2")})
         [result] = run_diagnostic(EmailDiagnostic())
-        assert result.outcome is Outcome.FAILURE
+        assert result.outcome is CheckOutcome.FAILURE
         assert "hunter2" not in result.message + result.remedy
     [result] = run_diagnostic(EmailDiagnostic())
-    assert result.outcome is Outcome.FAILURE
+    assert result.outcome is CheckOutcome.FAILURE
     assert "refused" in result.message.lower()
 
 
 @pytest.mark.parametrize(
     ("backend", "expected"),
-    [("django.core.mail.backends.locmem.EmailBackend", Outcome.OK), ("no.such.Backend", Outcome.FAILURE)],
+    [("django.core.mail.backends.locmem.EmailBackend", CheckOutcome.OK), ("no.such.Backend", CheckOutcome.FAILURE)],
 )
-def test_an_email_backend_is_created_and_not_used(backend: str, expected: Outcome, auth_config: ChangeConfig) -> None:
+def test_an_email_backend_is_created_and_not_used(
+    backend: str, expected: CheckOutcome, auth_config: ChangeConfig
+) -> None:
     auth_config(mailer={"backend": backend}, smtp={"admin_email": "a@example.com"})
     assert outcomes(EmailDiagnostic()) == {"email": expected}
 
@@ -149,7 +151,7 @@ def test_templates_are_fetched_and_read(peer: HttpPeer, auth_config: ChangeConfi
     outcomes = {
         result.message.partition(" ")[0].rstrip(":"): result.outcome for result in run_diagnostic(TemplateDiagnostic())
     }
-    assert (outcomes["recovery"], outcomes["invite"]) == (Outcome.OK, Outcome.FAILURE)
+    assert (outcomes["recovery"], outcomes["invite"]) == (CheckOutcome.OK, CheckOutcome.FAILURE)
 
 
 def provider(url: str, **changed: Any) -> Provider:
@@ -160,16 +162,16 @@ def provider(url: str, **changed: Any) -> Provider:
 @pytest.mark.parametrize(
     ("changed", "status", "expected"),
     [
-        pytest.param({}, 302, Outcome.OK, id="it answers"),
-        pytest.param({}, 503, Outcome.WARNING, id="it is in trouble"),
-        pytest.param({"secret": Secret("")}, 200, Outcome.FAILURE, id="no secret"),
-        pytest.param({"redirect_uri": "http://elsewhere/callback"}, 200, Outcome.WARNING, id="another callback"),
-        pytest.param({"url": "http://127.0.0.1:9"}, 200, Outcome.FAILURE, id="unreachable"),
+        pytest.param({}, 302, CheckOutcome.OK, id="it answers"),
+        pytest.param({}, 503, CheckOutcome.WARNING, id="it is in trouble"),
+        pytest.param({"secret": Secret("")}, 200, CheckOutcome.FAILURE, id="no secret"),
+        pytest.param({"redirect_uri": "http://elsewhere/callback"}, 200, CheckOutcome.WARNING, id="another callback"),
+        pytest.param({"url": "http://127.0.0.1:9"}, 200, CheckOutcome.FAILURE, id="unreachable"),
     ],
 )
 @pytest.mark.django_db
 def test_a_provider_is_reached_with_complete_settings(
-    changed: dict[str, Any], status: int, expected: Outcome, peer: HttpPeer, auth_config: ChangeConfig
+    changed: dict[str, Any], status: int, expected: CheckOutcome, peer: HttpPeer, auth_config: ChangeConfig
 ) -> None:
     auth_config(providers={"github": provider(**{"url": peer.url, **changed})})
     peer.respond(Response(status=status))
@@ -179,13 +181,13 @@ def test_a_provider_is_reached_with_complete_settings(
 def test_a_weak_key_and_a_key_without_an_id_are_reported(auth_config: ChangeConfig) -> None:
     strong = signing_keys.generate(algorithm="RS256")
     auth_config(jwt={"keys": (strong,), "secret": Secret("s" * 32)})
-    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.OK}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": CheckOutcome.OK}
     auth_config(jwt={"keys": ({name: value for name, value in strong.items() if name != "kid"},)})
-    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.WARNING}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": CheckOutcome.WARNING}
     auth_config(jwt={"keys": (strong, {**WEAK, "kid": "w"})})
-    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": CheckOutcome.FAILURE}
     auth_config(jwt={"keys": ({**strong, "n": "?"},)})
-    assert outcomes(SigningKeyDiagnostic()) == {"keys": Outcome.FAILURE}
+    assert outcomes(SigningKeyDiagnostic()) == {"keys": CheckOutcome.FAILURE}
 
 
 # The modulus of a 1024-bit key.
@@ -210,26 +212,30 @@ FORGED, TWIN = "192.0.2.77", "198.51.100.77"
 @pytest.mark.parametrize(
     ("images", "expected"),
     [
-        pytest.param([image()] * 4, Outcome.OK, id="a proxy that replaces"),
+        pytest.param([image()] * 4, CheckOutcome.OK, id="a proxy that replaces"),
         pytest.param(
-            [image(), image(FORGED, FORGED), image(), image()], Outcome.FAILURE, id="a proxy that passes the header on"
+            [image(), image(FORGED, FORGED), image(), image()],
+            CheckOutcome.FAILURE,
+            id="a proxy that passes the header on",
         ),
         pytest.param(
             [image(), image(), image(TWIN, f"10.0.0.9, {TWIN}"), image()],
-            Outcome.FAILURE,
+            CheckOutcome.FAILURE,
             id="the twin with underscores",
         ),
         pytest.param(
             [image(), image(FORGED, f"{FORGED}, 10.0.0.9"), image(), image()],
-            Outcome.WARNING,
+            CheckOutcome.WARNING,
             id="request from a trusted host",
         ),
-        pytest.param([image("10.0.0.1", "10.0.0.9")] * 4, Outcome.WARNING, id="a proxy that is not trusted"),
-        pytest.param([image("10.0.0.1", "")] * 4, Outcome.WARNING, id="a proxy that says nothing"),
-        pytest.param([image(), image(), image(), image(FORGED)], Outcome.FAILURE, id="forged addresses accepted"),
+        pytest.param([image("10.0.0.1", "10.0.0.9")] * 4, CheckOutcome.WARNING, id="a proxy that is not trusted"),
+        pytest.param([image("10.0.0.1", "")] * 4, CheckOutcome.WARNING, id="a proxy that says nothing"),
+        pytest.param([image(), image(), image(), image(FORGED)], CheckOutcome.FAILURE, id="forged addresses accepted"),
     ],
 )
-def test_the_proxys_client_addresses_are_checked(images: list[Response], expected: Outcome, peer: HttpPeer) -> None:
+def test_the_proxys_client_addresses_are_checked(
+    images: list[Response], expected: CheckOutcome, peer: HttpPeer
+) -> None:
     peer.respond(in_json({}), *images)
     assert outcomes(ProxyDiagnostic(), url=peer.url)["client address"] is expected
 
@@ -239,21 +245,21 @@ def test_a_request_from_the_proxy_host_causes_no_warning(peer: HttpPeer) -> None
     [warned] = [
         result
         for result in run_diagnostic(ProxyDiagnostic(), url=peer.url)
-        if result.outcome is Outcome.WARNING and result.subject == "client address"
+        if result.outcome is CheckOutcome.WARNING and result.subject == "client address"
     ]
     assert warned.remedy == "Run this command on another host."
 
 
 def test_another_server_at_the_public_address_is_reported(peer: HttpPeer) -> None:
     peer.respond(in_json({"name": "another"}))
-    assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": Outcome.FAILURE}
+    assert outcomes(ProxyDiagnostic(), url=peer.url) == {"proxy": CheckOutcome.FAILURE}
 
 
 def test_the_proxy_echo_requires_a_signed_token(serve: Callable[..., servers.LiveServer], api: Api) -> None:
     running = serve()
     result = outcomes(ProxyDiagnostic(), url=running.url)
-    assert result["client address"] is Outcome.WARNING  # this host is a trusted proxy
-    assert result["clock"] is Outcome.OK
+    assert result["client address"] is CheckOutcome.WARNING  # this host is a trusted proxy
+    assert result["clock"] is CheckOutcome.OK
 
     assert (
         api.get("/health", headers={proxy_echo.HEADER: proxy_echo.signed_token()}).json()["request"]["address"]

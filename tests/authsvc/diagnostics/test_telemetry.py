@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from authsvc.conf import Secret
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckOutcome, CheckResult, DiagnosticContext
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 from tests import ports
 from tests.conftest import ChangeConfig
@@ -78,7 +78,7 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
 def check_subject(subject: str) -> CheckResult:
     """The only result about the subject; a problem has a remedy."""
     [result] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
-    assert result.remedy or result.outcome in (Outcome.OK, Outcome.UNUSED)
+    assert result.remedy or result.outcome in (CheckOutcome.OK, CheckOutcome.UNUSED)
     return result
 
 
@@ -122,7 +122,7 @@ def test_missing_libraries_are_failures_with_a_remedy() -> None:
 def test_an_unsupported_protocol_is_a_failure(signal: str, auth_config: ChangeConfig) -> None:
     auth_config(telemetry={"tracing_enabled": True, "metrics_enabled": True, "otlp_protocol": "carrier-pigeon"})
     result = check_subject(signal)
-    assert result.outcome is Outcome.FAILURE
+    assert result.outcome is CheckOutcome.FAILURE
     assert "unsupported protocol carrier-pigeon" in result.message
 
 
@@ -150,7 +150,7 @@ def test_a_collector_that_accepts_connections_passes_and_receives_nothing(
     place = f"{HOST}:{collector.getsockname()[1]}"
     traced(**{f"OTEL_EXPORTER_OTLP_{name}": value.format(place=place) for name, value in variables.items()})
     result = check_subject("traces")
-    assert (result.outcome, result.message) == (Outcome.OK, f"{place} accepts connections")
+    assert (result.outcome, result.message) == (CheckOutcome.OK, f"{place} accepts connections")
     taken, _ = collector.accept()
     with taken:
         assert taken.recv(1) == b""
@@ -160,9 +160,9 @@ def test_metrics_use_the_endpoint_of_their_own_variable(auth_config: ChangeConfi
     elsewhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": Secret("http://127.0.0.1:9")}
     own = {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": Secret(f"http://{HOST}:{collector.getsockname()[1]}/v1/metrics")}
     auth_config(telemetry={"metrics_enabled": True, "variables": elsewhere})
-    assert check_subject("metrics").outcome is Outcome.FAILURE
+    assert check_subject("metrics").outcome is CheckOutcome.FAILURE
     auth_config(telemetry={"variables": {**elsewhere, **own}})
-    assert check_subject("metrics").outcome is Outcome.OK
+    assert check_subject("metrics").outcome is CheckOutcome.OK
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
@@ -174,9 +174,9 @@ def test_the_certificate_of_a_collector_is_verified(protocol: str, traced: Confi
         assert "CERTIFICATE_VERIFY_FAILED" in check_subject("traces").message
         traced(**endpoint, OTEL_EXPORTER_OTLP_CERTIFICATE=str(authority))
         result = check_subject("traces")
-        assert (result.outcome, result.message) == (Outcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
+        assert (result.outcome, result.message) == (CheckOutcome.OK, f"{HOST}:{peer.port} accepts connections with TLS")
         traced(**endpoint, OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE=str(tmp_path / "none"))
-        assert check_subject("traces").outcome is Outcome.FAILURE
+        assert check_subject("traces").outcome is CheckOutcome.FAILURE
         assert peer.received == []
 
 
@@ -200,24 +200,24 @@ def test_a_collector_that_requests_a_client_certificate_receives_it(traced: Conf
     with HttpPeer(tls=tls) as peer:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(authority)}
         traced(**variables)
-        assert check_subject("traces").outcome is Outcome.FAILURE
+        assert check_subject("traces").outcome is CheckOutcome.FAILURE
         traced(**variables, OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=str(tmp_path / f"{HOST}.pem"))
-        assert check_subject("traces").outcome is Outcome.OK
+        assert check_subject("traces").outcome is CheckOutcome.OK
 
 
 @pytest.mark.parametrize(
     ("endpoint", "protocol", "expected"),
     [
-        ("http://me:hunter2@127.0.0.1:9", "http/protobuf", Outcome.FAILURE),
-        ("http://me:hunter2@127.0.0.1:9/hunter2?key=hunter2", "grpc", Outcome.FAILURE),
-        ("http://me:hunter2@[::1", "http/protobuf", Outcome.FAILURE),
-        ("http://collector:hunter2", "http/protobuf", Outcome.FAILURE),
-        ("collector:4318/hunter2", "http/protobuf", Outcome.FAILURE),
-        ("unix:///run/hunter2", "grpc", Outcome.WARNING),
+        ("http://me:hunter2@127.0.0.1:9", "http/protobuf", CheckOutcome.FAILURE),
+        ("http://me:hunter2@127.0.0.1:9/hunter2?key=hunter2", "grpc", CheckOutcome.FAILURE),
+        ("http://me:hunter2@[::1", "http/protobuf", CheckOutcome.FAILURE),
+        ("http://collector:hunter2", "http/protobuf", CheckOutcome.FAILURE),
+        ("collector:4318/hunter2", "http/protobuf", CheckOutcome.FAILURE),
+        ("unix:///run/hunter2", "grpc", CheckOutcome.WARNING),
     ],
 )
 def test_an_unreachable_collector_is_reported_without_a_secret(
-    endpoint: str, protocol: str, expected: Outcome, traced: Configure
+    endpoint: str, protocol: str, expected: CheckOutcome, traced: Configure
 ) -> None:
     traced(
         OTEL_EXPORTER_OTLP_ENDPOINT=endpoint,
@@ -244,10 +244,10 @@ def test_a_collector_behind_a_proxy_of_the_environment_is_not_checked(
     traced(OTEL_EXPORTER_OTLP_ENDPOINT="http://collector.invalid:4318")
     monkeypatch.setenv("http_proxy", "http://me:hunter2@proxy.invalid:3128")
     result = check_subject("traces")
-    assert result.outcome is Outcome.UNUSED
+    assert result.outcome is CheckOutcome.UNUSED
     assert "hunter2" not in result.message
     monkeypatch.setenv("no_proxy", "collector.invalid")
-    assert check_subject("traces").outcome is Outcome.FAILURE
+    assert check_subject("traces").outcome is CheckOutcome.FAILURE
 
 
 def test_grpc_uses_its_own_proxy_variables(
@@ -255,9 +255,9 @@ def test_grpc_uses_its_own_proxy_variables(
 ) -> None:
     endpoint = f"http://{HOST}:{collector.getsockname()[1]}"
     traced(OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
-    assert check_subject("traces").outcome is Outcome.OK
+    assert check_subject("traces").outcome is CheckOutcome.OK
     monkeypatch.setenv("grpc_proxy", "http://proxy.invalid:3128")
-    assert check_subject("traces").outcome is Outcome.UNUSED
+    assert check_subject("traces").outcome is CheckOutcome.UNUSED
 
 
 def test_grpc_uses_other_certificate_authorities_than_http(
@@ -268,9 +268,9 @@ def test_grpc_uses_other_certificate_authorities_than_http(
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": peer.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
         traced(**variables)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
-        assert check_subject("traces").outcome is Outcome.FAILURE
+        assert check_subject("traces").outcome is CheckOutcome.FAILURE
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(authority))
-        assert check_subject("traces").outcome is Outcome.OK
+        assert check_subject("traces").outcome is CheckOutcome.OK
 
 
 def prometheus_settings(port: int, host: str = HOST) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def prometheus_settings(port: int, host: str = HOST) -> dict[str, Any]:
 def test_a_free_address_for_prometheus_passes(host: str, auth_config: ChangeConfig) -> None:
     port = ports.free_port()
     auth_config(telemetry=prometheus_settings(port, host))
-    assert check_subject("metrics").outcome is Outcome.OK
+    assert check_subject("metrics").outcome is CheckOutcome.OK
     assert not ports.is_listening(port)
 
 
@@ -294,7 +294,7 @@ def test_a_free_address_for_prometheus_passes(host: str, auth_config: ChangeConf
 def test_an_address_of_another_host_is_a_failure(host: str, auth_config: ChangeConfig) -> None:
     auth_config(telemetry=prometheus_settings(ports.free_port(), host))
     result = check_subject("metrics")
-    assert result.outcome is Outcome.FAILURE
+    assert result.outcome is CheckOutcome.FAILURE
     assert host in result.message
 
 
@@ -303,7 +303,7 @@ def test_another_program_on_the_port_is_a_failure(auth_config: ChangeConfig) -> 
         peer.respond(Response(body=b"# other metrics\nup 1\n", close=True))
         auth_config(telemetry=prometheus_settings(peer.port))
         result = check_subject("metrics")
-        assert result.outcome is Outcome.FAILURE
+        assert result.outcome is CheckOutcome.FAILURE
         assert "in use" in result.message
 
 
@@ -321,7 +321,7 @@ def test_the_listener_of_a_running_server_passes(
     auth_config(telemetry=prometheus_settings(port, host))
     deadline = time.monotonic() + 60
     # A scrape fails while another process of the server creates its files.
-    while (result := check_subject("metrics")).outcome is not Outcome.OK or not ports.is_listening(port):
+    while (result := check_subject("metrics")).outcome is not CheckOutcome.OK or not ports.is_listening(port):
         assert time.monotonic() < deadline, result.message
         time.sleep(0.05)
-    assert (result.outcome, result.message) == (Outcome.OK, f"served to Prometheus at {host}:{port}")
+    assert (result.outcome, result.message) == (CheckOutcome.OK, f"served to Prometheus at {host}:{port}")

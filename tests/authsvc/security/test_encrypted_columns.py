@@ -19,7 +19,7 @@ from django.utils import timezone
 from accounts.models import Factor, FactorStatus, FactorType, User
 from authsvc.conf import Secret
 from authsvc.diagnostics.database import DatabaseDiagnostic
-from authsvc.diagnostics.registry import DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckOutcome, DiagnosticContext
 from authsvc.security import crypto, encrypted_columns, encryption
 from tests import factories
 from tests.concurrency import run_in_own_connection, wait_for_lock_waiters
@@ -61,7 +61,7 @@ def make_factor(user: User, secret: str) -> Factor:
     )
 
 
-def column(model: type[Model]) -> encrypted_columns.Column:
+def column(model: type[Model]) -> encrypted_columns.EncryptedColumn:
     return next(column for column in encrypted_columns.columns() if column.table == model._meta.db_table)
 
 
@@ -217,7 +217,7 @@ def test_unknown_keys_are_logged_once_per_column(encrypt_with: Encrypt, caplog: 
     ]
     context = DiagnosticContext(public_url="")
     [diagnosed] = [result for result in DatabaseDiagnostic().run(context) if result.subject == "encryption keys"]
-    assert diagnosed.outcome == Outcome.FAILURE
+    assert diagnosed.outcome == CheckOutcome.FAILURE
     assert "users.encrypted_password with old" in diagnosed.message
 
 

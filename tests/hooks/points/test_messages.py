@@ -23,7 +23,7 @@ from authsvc import conf, messaging
 from authsvc.caller import Caller
 from authsvc.conf import Rate, Secret
 from authsvc.conf.sections.hooks import Hook
-from authsvc.diagnostics.registry import DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckOutcome, DiagnosticContext
 from authsvc.messaging import Email
 from hooks.invocation import concurrency
 from mailer.diagnostics import EmailDiagnostic, SmsDiagnostic
@@ -348,8 +348,8 @@ def test_doctor_needs_neither_a_mail_server_nor_an_sms_provider() -> None:
         for result in diagnostic.run(DiagnosticContext(public_url=""))
     ]
     assert [(result.outcome, result.message) for result in found] == [
-        (Outcome.UNUSED, "the send-email hook delivers all emails"),
-        (Outcome.UNUSED, "the send-sms hook delivers all SMS"),
+        (CheckOutcome.UNUSED, "the send-email hook delivers all emails"),
+        (CheckOutcome.UNUSED, "the send-sms hook delivers all SMS"),
     ]
 
 

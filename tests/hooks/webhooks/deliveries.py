@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from authsvc import audit, events
 from authsvc.caller import Caller
-from authsvc.events import Actor, ActorType, EventType
+from authsvc.events import ActorType, EventActor, EventType
 from hooks.models import WebhookDelivery, WebhookEndpoint
 from hooks.webhooks import endpoints, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
@@ -25,7 +25,7 @@ from tests.fakes.http_peer import Received
 
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 ADMIN = audit.Administrator(role="service_role")
-SYSTEM = Actor(type=ActorType.SYSTEM)
+SYSTEM = EventActor(type=ActorType.SYSTEM)
 
 
 def make_endpoint(url: str, *event_types: str, secret: str = SECRET) -> EndpointWithSecret:

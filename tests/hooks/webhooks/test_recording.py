@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from authsvc import events
 from authsvc.caller import Caller
-from authsvc.events import Actor, ActorType, EventType, RequestInfo
+from authsvc.events import ActorType, EventActor, EventType, RequestInfo
 from hooks.models import WebhookDelivery, WebhookEvent
 from hooks.webhooks import endpoints, queries, subscriptions
 from hooks.webhooks.dispatcher import Dispatcher
@@ -71,7 +71,7 @@ def test_an_event_belongs_to_the_transaction_of_the_change() -> None:
 def test_an_event_needs_a_transaction() -> None:
     make_endpoint(URL)
     with pytest.raises(RuntimeError, match=r"user\.updated is not recorded in the transaction"):
-        events.record(EventType.USER_UPDATED, actor=Actor(type=ActorType.SYSTEM), request=None, at=timezone.now())
+        events.record(EventType.USER_UPDATED, actor=EventActor(type=ActorType.SYSTEM), request=None, at=timezone.now())
 
 
 @pytest.mark.django_db
@@ -84,7 +84,7 @@ def test_the_document_names_actor_and_request() -> None:
             user_id=user_id,
             user=lambda: {"id": str(user_id), "email": "user@example.com"},
             data={"identity": {"id": "x", "identity_data": {"sub": "1"}}},
-            actor=Actor(type=ActorType.USER, id=user_id, role="authenticated"),
+            actor=EventActor(type=ActorType.USER, id=user_id, role="authenticated"),
             request=RequestInfo(id="request-1", ip_address="203.0.113.7"),
             at=timezone.now(),
         )

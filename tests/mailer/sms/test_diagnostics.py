@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from authsvc.diagnostics.registry import CheckResult, DiagnosticContext, Outcome
+from authsvc.diagnostics.registry import CheckOutcome, CheckResult, DiagnosticContext
 from mailer import diagnostics
 from tests.conftest import ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
@@ -31,7 +31,7 @@ def test_credentials_are_checked_without_sending(
 ) -> None:
     use_gateway(provider)
     gateway.respond(in_json({"status": "success"}))
-    assert run_diagnostic().outcome is Outcome.OK
+    assert run_diagnostic().outcome is CheckOutcome.OK
     [request] = gateway.received
     assert (request.method, request.path) == (method, path)
 
@@ -40,13 +40,13 @@ def test_credentials_are_checked_without_sending(
     )
     gateway.respond(rejection)
     result = run_diagnostic()
-    assert result.outcome is Outcome.FAILURE
+    assert result.outcome is CheckOutcome.FAILURE
     assert "hunter2" not in result.message + result.remedy
 
 
-@pytest.mark.parametrize(("phones", "expected"), [(True, Outcome.FAILURE), (False, Outcome.UNUSED)])
+@pytest.mark.parametrize(("phones", "expected"), [(True, CheckOutcome.FAILURE), (False, CheckOutcome.UNUSED)])
 def test_a_missing_gateway_is_reported_if_phones_are_enabled(
-    phones: bool, expected: Outcome, auth_config: ChangeConfig
+    phones: bool, expected: CheckOutcome, auth_config: ChangeConfig
 ) -> None:
     auth_config(signup={"phone_enabled": phones}, sms={"provider": ""})
     assert run_diagnostic().outcome is expected

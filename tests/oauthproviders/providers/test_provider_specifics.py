@@ -16,7 +16,7 @@ from responses import RequestsMock
 
 from authsvc import conf
 from oauthproviders import registry
-from oauthproviders.base.contract import InvalidProviderResponse, ProviderUnavailable, Token
+from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken, ProviderUnavailable
 from oauthproviders.providers import azure, id_token_profiles, linkedin_oidc, vercel_marketplace
 from tests.fakes.http_peer import Response, in_json
 from tests.oauthproviders.providers import recordings
@@ -419,7 +419,7 @@ def test_the_profile_of_google_is_fetched_without_an_id_token(
     user_info = "https://www.googleapis.com/userinfo/v2/me"
     user = {"id": "7", "name": "Ada L", "picture": "https://i.example/a", "email": ADA, key: value, "hd": "example.com"}
     publish(mocked_requests, {user_info: in_json(user)})
-    profile = provider_of(ALL["google"]).profile(Token(access_token="t"))
+    profile = provider_of(ALL["google"]).profile(ProviderToken(access_token="t"))
     assert dict(profile.claims) == {
         **{key: value for key, value in ALL["google"].identity_data.items() if key != "custom_claims"},
         "iss": user_info,
@@ -433,10 +433,10 @@ def test_the_subject_of_a_google_profile_is_its_id(sub: Any, mocked_requests: Re
         mocked_requests, {"https://www.googleapis.com/userinfo/v2/me": in_json({"sub": "8", "id": sub, "email": ADA})}
     )
     if sub == "7":
-        assert provider_of(ALL["google"]).profile(Token(access_token="t")).claims["sub"] == "7"
+        assert provider_of(ALL["google"]).profile(ProviderToken(access_token="t")).claims["sub"] == "7"
     else:
         with pytest.raises(InvalidProviderResponse):
-            provider_of(ALL["google"]).profile(Token(access_token="t"))
+            provider_of(ALL["google"]).profile(ProviderToken(access_token="t"))
 
 
 # Requests

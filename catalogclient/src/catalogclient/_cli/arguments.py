@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from catalogclient import __version__
 
 
-class Status(enum.IntEnum):
+class ExitStatus(enum.IntEnum):
     """Exit statuses."""
 
     DONE = 0
@@ -95,7 +95,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments. Exits with `Status.USAGE` if they are wrong."""
+    """Parse the arguments. Exits with `ExitStatus.USAGE` if they are wrong."""
     top = argparse.ArgumentParser(
         prog="catalogclient",
         description="Show and change an Iceberg REST catalog.",

@@ -23,7 +23,7 @@ from catalogclient import (
     _properties,
 )
 from catalogclient._cli import arguments, commands, display, settings
-from catalogclient._cli.arguments import Status
+from catalogclient._cli.arguments import ExitStatus
 from catalogclient._guards import convert_errors
 
 
@@ -45,14 +45,14 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`). The interpreter must not flush the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Status.DONE
+        return ExitStatus.DONE
     except OSError as error:
-        return _report_error(f"{error.filename}: {error.strerror}", Status.USAGE)
+        return _report_error(f"{error.filename}: {error.strerror}", ExitStatus.USAGE)
     except UnicodeDecodeError:
-        return _report_error("a file is not UTF-8 text", Status.USAGE)
+        return _report_error("a file is not UTF-8 text", ExitStatus.USAGE)
     except KeyboardInterrupt:
-        return Status.INTERRUPTED
-    return Status.DONE
+        return ExitStatus.INTERRUPTED
+    return ExitStatus.DONE
 
 
 def _options(parsed: argparse.Namespace, environment: Mapping[str, str]) -> RestCatalogOptions:
@@ -98,19 +98,19 @@ def _sigv4(region: str, service: str, environment: Mapping[str, str]) -> SigV4Au
     )
 
 
-def _status(error: CatalogError) -> Status:
+def _status(error: CatalogError) -> ExitStatus:
     if error.is_commit_state_unknown or error.maybe_applied or isinstance(error, CommitStateUnknownError):
-        return Status.UNKNOWN
+        return ExitStatus.UNKNOWN
     if isinstance(error, NetworkError):
-        return Status.NO_RESPONSE
+        return ExitStatus.NO_RESPONSE
     if isinstance(error, InvalidArgumentError):
-        return Status.USAGE
+        return ExitStatus.USAGE
     if error.is_unauthorized or error.is_forbidden or error.is_authentication_timeout or isinstance(error, OAuthError):
-        return Status.NOT_ALLOWED
-    return {404: Status.NOT_FOUND, 409: Status.CONFLICT}.get(error.status, Status.FAILED)
+        return ExitStatus.NOT_ALLOWED
+    return {404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT}.get(error.status, ExitStatus.FAILED)
 
 
-def _report_error(message: str, status: Status) -> Status:
+def _report_error(message: str, status: ExitStatus) -> ExitStatus:
     sys.stderr.write(f"error: {display.format_value(message)}\n")
     return status
 
