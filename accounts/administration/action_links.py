@@ -158,6 +158,7 @@ def _sign_up(
                 existing,
                 at=at,
                 password=encryption.encrypt(password_hash, bound_to=existing.id) if password_hash else "",
+                aud=caller.audience,
                 confirmation_sent_at=at,
                 raw_user_meta_data=updates.merged_json("raw_user_meta_data", request.data),
             )

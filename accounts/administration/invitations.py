@@ -96,10 +96,14 @@ def check_new_user(
 def find_unconfirmed(address: str, *, audience: str) -> UserRecord | None:
     """The unconfirmed account with this email address, None when there is no account.
 
-    Raises EmailExists for a confirmed account, and for one of another audience, as addresses are unique over audiences.
+    It may be that of a sign-up in another audience, because addresses are unique over audiences. Raises EmailExists for
+    a confirmed account, and for an invited one of another audience.
     """
     user = queries.find_by("email", address, aud=None)
-    if user is not None and (user.email_confirmed_at is not None or user.aud != audience):
+    if user is None:
+        return None
+    is_invited_elsewhere = user.aud != audience and user.has_pending_invitation
+    if user.email_confirmed_at is not None or is_invited_elsewhere:
         raise errors.EmailExists
     return user
 
@@ -137,7 +141,7 @@ def prepare(
             if existing.is_controlled:
                 # The invitation precedes the control (`UserRecord.has_pending_invitation`).
                 timestamps["invited_at"] = existing.invited_at
-            user = reset_unconfirmed(existing, at=at, password="", **timestamps)
+            user = reset_unconfirmed(existing, at=at, password="", aud=caller.audience, **timestamps)
         traits = {"user_id": str(user.id), "user_email": user.email}
         audit.record(audit.Action.INVITED, actor=actor, caller=caller, at=at, traits=traits)
         user_events.record_invitation(user, at=at)

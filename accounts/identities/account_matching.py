@@ -24,7 +24,7 @@ class AddressOwner:
     verified: bool
     audience: str
     is_claim: bool = False
-    """The account has not confirmed the address, although a person controls it (`account_claiming`)."""
+    """The account has not confirmed the address, although a person controls it or it is of another audience."""
 
 
 class MatchOutcome(Enum):

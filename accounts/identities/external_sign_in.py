@@ -161,7 +161,7 @@ def find_account(identity: ExternalIdentity, *, caller: Caller, at: datetime) ->
         provider=identity.provider,
         candidate=identity.candidate.email,
         verified=identity.verified_emails,
-        owners=_address_owners(identity),
+        owners=_address_owners(identity, audience=caller.audience),
         audience=caller.audience,
         domains=domains,
     )
@@ -201,20 +201,20 @@ def _check_not_banned(user: UserRecord, *, caller: Caller, at: datetime) -> None
         raise UserBanned
 
 
-def _address_owners(identity: ExternalIdentity) -> list[AddressOwner]:
+def _address_owners(identity: ExternalIdentity, *, audience: str) -> list[AddressOwner]:
     candidate = identity.candidate.email
     emails = {*identity.verified_emails, *([candidate] if candidate else [])}
-    rows = identity_queries.address_owners(sorted(emails)) if emails else []
+    rows = identity_queries.address_owners(sorted(emails), audience=audience) if emails else []
     return [
         AddressOwner(
             user_id=user_id,
             provider=provider,
             email=email,
             verified=bool(verified),
-            audience=audience or "",
+            audience=owner_audience or "",
             is_claim=is_claim,
         )
-        for user_id, provider, email, verified, audience, is_claim in rows
+        for user_id, provider, email, verified, owner_audience, is_claim in rows
     ]
 
 

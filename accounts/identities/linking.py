@@ -198,7 +198,7 @@ def _check(request: IdentityLinkRequest) -> None:
     linked = identity_queries.find_identity(identity)
     if linked is not None:
         raise errors.IdentityAlreadyLinked if linked[0].id == user.id else errors.IdentityOfAnotherUser
-    if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user_id=user.id):
+    if request.new_email and _claimant(request) is None and _emails_of_others([request.new_email], user=user):
         raise errors.LinkedEmailExists
 
 
@@ -246,7 +246,7 @@ def _replacement_email(
     It is replaced when the removed identity was its source. Raises AddressChangeNeedsProof where the user would get an
     address in spite of `keeps_contacts`.
     """
-    taken = _emails_of_others([identity.email for identity in remaining if identity.email], user_id=user.id)
+    taken = _emails_of_others([identity.email for identity in remaining if identity.email], user=user)
     email = choose_primary_email(user.email, remaining, taken=taken)
     if email is None:
         return {}
@@ -258,10 +258,10 @@ def _replacement_email(
     return {"email": email, "email_confirmed_at": user.email_confirmed_at or at}
 
 
-def _emails_of_others(emails: list[str], *, user_id: UUID) -> set[str]:
+def _emails_of_others(emails: list[str], *, user: UserRecord) -> set[str]:
     """The addresses of other accounts among `emails`, in all audiences."""
-    rows = identity_queries.address_owners(emails) if emails else []
-    return {email for owner_id, provider, email, *_ in rows if provider is None and owner_id != user_id}
+    rows = identity_queries.address_owners(emails, audience=user.aud) if emails else []
+    return {email for owner_id, provider, email, *_ in rows if provider is None and owner_id != user.id}
 
 
 def _has_verified_email(identity: IdentityRecord) -> bool:

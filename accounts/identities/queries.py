@@ -33,15 +33,15 @@ def find_identity(identity: ExternalIdentity) -> tuple[UserRecord, UUID] | None:
     return found if identity.is_former(orjson.loads(stored.data_json)) else None
 
 
-def address_owners(emails: list[str]) -> list[Row]:
+def address_owners(emails: list[str], *, audience: str) -> list[Row]:
     """The owners of these addresses: user id, provider (None for the account's own), address, verified, audience.
 
     The last column is true for the unconfirmed address of an account that a person controls
-    (`UserRecord.has_unproven_claim`).
+    (`UserRecord.has_unproven_claim`), or that belongs to another audience.
     """
     is_claim = """u.email_confirmed_at IS NULL
             AND (u.invited_at IS NULL OR u.phone_confirmed_at < u.invited_at)
-            AND (u.phone_confirmed_at IS NOT NULL OR u.last_sign_in_at IS NOT NULL)"""
+            AND (u.phone_confirmed_at IS NOT NULL OR u.last_sign_in_at IS NOT NULL OR coalesce(u.aud, '') <> %s)"""
     sql = f"""
         SELECT u.id, NULL, u.email, u.email_confirmed_at IS NOT NULL, u.aud, {is_claim}
         FROM {namespaced("users")} u WHERE u.email = ANY(%s) AND NOT u.is_sso_user
@@ -49,7 +49,7 @@ def address_owners(emails: list[str]) -> list[Row]:
         SELECT u.id, i.provider, i.email, i.identity_data -> 'email_verified' = 'true'::jsonb, u.aud, false
         FROM {namespaced("identities")} i JOIN {namespaced("users")} u ON u.id = i.user_id WHERE i.email = ANY(%s)
     """
-    return fetch_rows(sql, (emails, emails))
+    return fetch_rows(sql, (audience, emails, emails))
 
 
 @cache

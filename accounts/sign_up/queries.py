@@ -21,7 +21,7 @@ def _repeat_sign_up(time_column: str, has_to_agree: bool) -> str:
         conditions += [agrees]
     return f"""
         WITH repeated AS (
-            UPDATE {namespaced("users")} SET {time_column} = %(at)s, updated_at = %(at)s,
+            UPDATE {namespaced("users")} SET {time_column} = %(at)s, updated_at = %(at)s, aud = %(aud)s,
                 encrypted_password = CASE WHEN {agrees} THEN encrypted_password ELSE %(no_password)s END,
                 raw_user_meta_data = CASE WHEN {agrees} THEN coalesce(%(user_metadata)s::jsonb, raw_user_meta_data)
                     ELSE raw_user_meta_data END
@@ -39,6 +39,7 @@ def _repeat_sign_up(time_column: str, has_to_agree: bool) -> str:
 def repeat_sign_up(
     *,
     user_id: UUID,
+    aud: str,
     provider: str,
     time_column: str,
     has_to_agree: bool,
@@ -51,11 +52,12 @@ def repeat_sign_up(
 
     `agreed_password` is the stored password if it is that of the request, else None. True when it is still stored: the
     request then replaces the data. Otherwise False, and the account is left without a password; with `has_to_agree`
-    None, and nothing is written. The time is written to `time_column`. JSON values are text; None leaves a column
-    unchanged.
+    None, and nothing is written. The account moves to the audience `aud`. The time is written to `time_column`. JSON
+    values are text; None leaves a column unchanged.
     """
     values = {
         "user_id": user_id,
+        "aud": aud,
         "provider": provider,
         "agreed_password": agreed_password,
         "no_password": hashing.NO_PASSWORD,

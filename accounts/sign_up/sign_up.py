@@ -156,7 +156,7 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
         else:
             _announce(created.user, caller=caller)
             return created
-    is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
+    is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, at=at)
     agreed_password = _agreed_password(request, existing if is_repeatable else None)
     if is_repeatable and (agreed_password is not None or not auto_confirms):
         repeated = _repeat(
@@ -167,9 +167,12 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
     return _duplicate_result(request, existing, is_error=auto_confirms, caller=caller, at=at)
 
 
-def _is_repeatable(existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime) -> bool:
-    """True if the account waits for the confirmation of a sign-up, and no person controls it yet."""
-    if existing.is_controlled or existing.aud != audience or existing.has_pending_invitation:
+def _is_repeatable(existing: UserRecord, *, auto_confirms: bool, at: datetime) -> bool:
+    """True if the account waits for the confirmation of a sign-up, and no person controls it yet.
+
+    In any audience: otherwise one sign-up with another audience would keep the owner of the address from signing up.
+    """
+    if existing.is_controlled or existing.has_pending_invitation:
         return False
     # The account is banned. Without a message nothing proves the address.
     return not (auto_confirms and existing.is_banned(at))
@@ -260,7 +263,7 @@ def _repeat(
     caller: Caller,
     at: datetime,
 ) -> SignUpResult | None:
-    """Repeat the sign-up of an unconfirmed account, which withdraws its earlier message.
+    """Repeat the sign-up of an unconfirmed account, which withdraws its earlier message, in the request's audience.
 
     A request with the stored password repeats the sign-up of the same client, and replaces its data. A request with
     another password comes from another person, or the first one did: the account is left without a password and without
@@ -277,6 +280,7 @@ def _repeat(
     ):
         agrees = queries.repeat_sign_up(
             user_id=existing.id,
+            aud=caller.audience,
             provider=request.provider,
             time_column=f"{request.provider}_confirmed_at" if is_confirmed else "confirmation_sent_at",
             has_to_agree=is_confirmed,

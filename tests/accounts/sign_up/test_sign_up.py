@@ -555,7 +555,7 @@ def test_a_repeated_sign_up_keeps_the_audience_and_the_role(api: Api) -> None:
 
 
 def test_an_address_of_another_audience_is_a_duplicate(api: Api, mailbox: Mailbox) -> None:
-    user = make_user(email=EMAIL, confirmed=False, audience="staff")
+    user = make_user(email=EMAIL, audience="staff")
     shown = api.post("/signup", SIGN_UP).json()
     assert shown["id"] != str(user.id)
     assert (shown["aud"], shown["role"], len(shown["identities"])) == ("authenticated", "authenticated", 1)
