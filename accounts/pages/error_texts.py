@@ -11,12 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import errors
 from accounts.mfa.errors import FactorAttemptRejected
+from accounts.passkeys.errors import PasskeyNotFound
 from accounts.passwords import policy
 from accounts.profile import errors as profile_errors
 from accounts.sign_in.errors import PasswordAttemptRejected
 from accounts.verification import errors as verification_errors
 from authsvc import conf
-from authsvc.errors import ApiError, HookError
+from authsvc.errors import ApiError, BodyTooLarge, HookError
+from tokens.sessions.errors import SessionAlreadyEnded
 
 _TEXTS: dict[str, str | Promise] = {
     "anonymous_provider_disabled": _("This is not available."),
@@ -97,8 +99,11 @@ _TEXTS_OF_CLASSES: dict[type[ApiError], str | Promise] = {
     errors.EmailInvalid: _("Enter a valid email address."),
     errors.EmailTooLong: _("Enter a valid email address."),
     errors.PhoneInvalid: _("Enter a valid phone number with its country code, such as +1 555 123 4567."),
+    BodyTooLarge: _("The form is too large. Shorten your input."),
     FactorAttemptRejected: _("The sign-in was refused."),
+    PasskeyNotFound: _("This passkey does not exist any more."),
     PasswordAttemptRejected: _("The sign-in was refused."),
+    SessionAlreadyEnded: _("This session has already ended."),
     profile_errors.OperatorAccount: _("Operators cannot delete their own account. Ask another operator."),
     verification_errors.InvalidEmailVerificationType: _TEXTS["otp_expired"],
     errors.PasswordTooLong: _("This password is too long. Choose one with at most 72 characters."),

@@ -94,8 +94,6 @@ class HostedPage(View):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not conf.current().pages.enabled:
             raise Http404
-        if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_FORM_BYTES:
-            return exception_handler.error_response(BodyTooLarge(), request)
         if self.accepts_other_sites:
             request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # read by Django
 
@@ -226,6 +224,8 @@ class HostedPage(View):
                 )
 
         try:
+            if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_FORM_BYTES:
+                raise BodyTooLarge
             request.POST  # noqa: B018  (a malformed form is refused here, and counts as empty from then on)
             # Created for each request, so that a reload of CSRF_TRUSTED_ORIGINS takes effect.
             return cast(HttpResponse, decorator_from_middleware(_PageCsrf)(view)(request))

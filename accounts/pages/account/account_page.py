@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django import forms
@@ -13,6 +14,7 @@ from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from accounts.pages.error_texts import error_text
 from accounts.pages.forms import SENT_CODE_ATTRIBUTES
 from accounts.pages.page import HostedPage
 from accounts.passwords import change_proofs
@@ -45,6 +47,32 @@ class AccountPage(HostedPage):
         """Back with a message of success."""
         messages.success(self.request, str(text))
         return self.redirect(reverse(self.back))
+
+    def refuse(self, text: str | Promise) -> HttpResponse:
+        """Back with a message of failure."""
+        messages.error(self.request, str(text))
+        return self.redirect(reverse(self.back))
+
+
+class RowPage(AccountPage):
+    """A page of one row of the user, whose ID the route contains.
+
+    Leads back with a message if the user has no such row: another tab may have removed it.
+    """
+
+    @cached_property
+    def row(self) -> Any:
+        """Raises ApiError if there is none."""
+        raise NotImplementedError
+
+    def redirect_before_page(self) -> HttpResponse | None:
+        if step := super().redirect_before_page():
+            return step
+        try:
+            self.row  # noqa: B018  (raises)
+        except ApiError as error:
+            return self.refuse(error_text(error))
+        return None
 
 
 class QuestionPage(AccountPage):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.safestring import mark_safe
@@ -16,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.mfa import challenges, enrolment, key_form, recovery_codes, removal, verification
 from accounts.mfa.code_form import factor_name, verified_factors
 from accounts.mfa.enrolment import EnrolmentRequest
+from accounts.mfa.errors import FactorNotFound
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.pages import browser_session
@@ -23,6 +25,7 @@ from accounts.pages.account.account_page import (
     AccountPage,
     NameForm,
     QuestionPage,
+    RowPage,
     format_day,
     without_separators,
 )
@@ -234,18 +237,16 @@ class KeyPage(_EnrolmentPage):
         return complete(self)
 
 
-class _FactorPage(AccountPage):
-    """A page of one factor, whose ID the route contains; 404 for those of others."""
-
+class _FactorPage(RowPage):
     back = "pages:factors"
 
-    @property
-    def factor(self) -> FactorRecord:
+    @cached_property
+    def row(self) -> FactorRecord:
         factor_id = str(self.kwargs["factor_id"])
         for factor in self.user.factors:
             if factor.id == factor_id:
                 return factor
-        raise Http404
+        raise FactorNotFound
 
 
 class FactorNamePage(_FactorPage):
@@ -255,11 +256,11 @@ class FactorNamePage(_FactorPage):
     bucket = Bucket.USER
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return NameForm(data, initial={"name": self.factor.friendly_name or ""})
+        return NameForm(data, initial={"name": self.row.friendly_name or ""})
 
     def submit(self, form: NameForm) -> HttpResponse:
         name = form.cleaned_data["name"]
-        enrolment.rename(self.user, UUID(self.factor.id), friendly_name=name, caller=self.caller, at=self.at)
+        enrolment.rename(self.user, UUID(self.row.id), friendly_name=name, caller=self.caller, at=self.at)
         return self.done(gettext("Renamed: %(name)s") % {"name": name})
 
 
@@ -272,12 +273,12 @@ class FactorRemovalPage(_FactorPage, QuestionPage):
     def get_context(self) -> dict[str, Any]:
         text = gettext(
             "“%(name)s” can no longer be used at sign-in. With the last factor, your recovery codes are deleted too."
-        ) % {"name": factor_name(self.factor)}
+        ) % {"name": factor_name(self.row)}
         return {**super().get_context(), "text": text}
 
     def submit(self, form: forms.Form) -> HttpResponse:
-        name = factor_name(self.factor)
-        removal.unenroll(self.current, self.user, UUID(self.factor.id), caller=self.caller, at=self.at)
+        name = factor_name(self.row)
+        removal.unenroll(self.current, self.user, UUID(self.row.id), caller=self.caller, at=self.at)
         return self.done(gettext("Removed: %(name)s") % {"name": name})
 
 

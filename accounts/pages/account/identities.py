@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.identities import errors, linking
 from accounts.pages import destinations, registry
-from accounts.pages.account.account_page import AccountPage, QuestionPage, format_day
+from accounts.pages.account.account_page import AccountPage, QuestionPage, RowPage, format_day
 from accounts.pages.error_texts import text_of_code
 from accounts.pages.providers import leave
 from accounts.users.records import IdentityRecord
@@ -30,6 +30,7 @@ from tokens.flows import flow_states
 
 _VERIFIER = "link_verifier"
 """Name of the cookie's value with the PKCE verifier of the flow that links an identity."""
+_NOT_LINKED = _("The account was not linked.")
 _OWN_PROVIDERS: dict[str, Promise] = {"email": _("Email address"), "phone": _("Phone number")}
 
 
@@ -86,39 +87,37 @@ class IdentityLinkedPage(AccountPage):
         verifier = request.session.pop(_VERIFIER, "")
         code = request.GET.get("code", "")
         if not code:
-            return self._refuse(text_of_code(request.GET.get("error_code", "")))
+            return self.refuse(text_of_code(request.GET.get("error_code", "")) or _NOT_LINKED)
         try:
             provider = flow_states.complete_linking(auth_code=code, verifier=verifier, user_id=self.user.id, at=self.at)
         except ApiError as error:
-            return self._refuse(text_of_code(error.error_code))
+            return self.refuse(text_of_code(error.error_code) or _NOT_LINKED)
         return self.done(gettext("Linked: %(provider)s") % {"provider": provider_label(provider)})
 
-    def _refuse(self, text: str) -> HttpResponse:
-        messages.error(self.request, text or gettext("The account was not linked."))
-        return self.redirect(reverse(self.back))
 
-
-class IdentityRemovalPage(QuestionPage):
+class IdentityRemovalPage(QuestionPage, RowPage):
     title = _("Unlink account")
     button = _("Unlink")
     bucket = Bucket.USER
     back = "pages:identities"
 
-    @property
-    def identity(self) -> IdentityRecord:
+    @cached_property
+    def row(self) -> IdentityRecord:
+        if not can_link():
+            raise Http404
         identity_id = str(self.kwargs["identity_id"])
         for identity in self.user.identities:
-            if identity.id == identity_id and can_link():
+            if identity.id == identity_id:
                 return identity
-        raise Http404
+        raise errors.IdentityNotFound
 
     def get_context(self) -> dict[str, Any]:
-        text = gettext("You can no longer sign in with %(name)s.") % {"name": provider_label(self.identity.provider)}
+        text = gettext("You can no longer sign in with %(name)s.") % {"name": provider_label(self.row.provider)}
         return {**super().get_context(), "text": text}
 
     def submit(self, form: forms.Form) -> HttpResponse:
-        label = provider_label(self.identity.provider)
-        identity_id = UUID(self.identity.id)
+        label = provider_label(self.row.provider)
+        identity_id = UUID(self.row.id)
         try:
             linking.unlink(self.current, self.user, identity_id=identity_id, caller=self.caller, at=self.at)
         except errors.AddressChangeNeedsProof as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from django import forms
@@ -10,9 +11,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Passkey
-from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage
+from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage, RowPage
 from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management, registration
+from accounts.passkeys.errors import PasskeyNotFound
 from authsvc.api.throttling import Bucket
 
 
@@ -71,20 +73,18 @@ class NewPasskeyPage(_PasskeysPage):
         return self.done(_("Your passkey is added."))
 
 
-class _PasskeyPage(_PasskeysPage):
-    """A page of one passkey, whose ID the route contains; 404 for those of others."""
-
+class _PasskeyPage(_PasskeysPage, RowPage):
     bucket = Bucket.USER
 
-    @property
-    def passkey(self) -> Passkey:
+    @cached_property
+    def row(self) -> Passkey:
         row = Passkey.objects.filter(id=self.kwargs["passkey_id"], user_id=self.user.id).first()
         if row is None:
-            raise Http404
+            raise PasskeyNotFound
         return row
 
     def name(self) -> str:
-        return self.passkey.friendly_name or gettext("Passkey")
+        return self.row.friendly_name or gettext("Passkey")
 
 
 class PasskeyNamePage(_PasskeyPage):
@@ -93,11 +93,11 @@ class PasskeyNamePage(_PasskeyPage):
     form_class = PasskeyNameForm
 
     def create_form(self, data: QueryDict | None = None) -> forms.Form:
-        return PasskeyNameForm(data, initial={"name": self.passkey.friendly_name})
+        return PasskeyNameForm(data, initial={"name": self.row.friendly_name})
 
     def submit(self, form: PasskeyNameForm) -> HttpResponse:
         name = form.cleaned_data["name"]
-        management.rename(self.user, self.passkey.id, friendly_name=name, caller=self.caller, at=self.at)
+        management.rename(self.user, self.row.id, friendly_name=name, caller=self.caller, at=self.at)
         return self.done(gettext("Renamed: %(name)s") % {"name": name})
 
 
@@ -112,5 +112,5 @@ class PasskeyRemovalPage(_PasskeyPage, QuestionPage):
 
     def submit(self, form: forms.Form) -> HttpResponse:
         name = self.name()
-        management.remove(self.current, self.user, self.passkey.id, caller=self.caller, at=self.at)
+        management.remove(self.current, self.user, self.row.id, caller=self.caller, at=self.at)
         return self.done(gettext("Removed: %(name)s") % {"name": name})

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.utils.functional import Promise
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
@@ -23,6 +23,7 @@ from authsvc.audit.search import EntryKind
 from authsvc.db.fields import parse_json
 from tokens.models import Session
 from tokens.sessions import listing, revocation, session_limits
+from tokens.sessions.errors import SessionAlreadyEnded
 
 _MAX_EVENTS = 10
 _MINUTE = timedelta(minutes=1)
@@ -92,13 +93,13 @@ class SessionsPage(AccountPage):
         return self.done(_("The session is ended."))
 
     def _session_id(self) -> UUID:
-        """The session to end. Raises Http404 for one that is not in the list."""
+        """The session to end. Raises SessionAlreadyEnded for one that is not in the list."""
         text = self.request.POST.get("session", "")
         rows = (self._row(session) for session in listing.list_sessions(self.current.user, at=self.at))
         for row in rows:
             if str(row.id) == text and not row.is_current:
                 return row.id
-        raise Http404
+        raise SessionAlreadyEnded
 
     def _row(self, session: Session) -> _Row:
         assert self.current.session is not None  # noqa: S101  (narrowing)

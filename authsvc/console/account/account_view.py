@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -25,7 +25,7 @@ AccountView = Callable[..., HttpResponse]
 def account_view(view: AccountView, *, serves_enrolment: bool = False) -> Callable[..., HttpResponse]:
     """Require a complete sign-in, or with `serves_enrolment` one that lacks only the enrolment of a factor.
 
-    An ApiError of the view becomes a message on the account page.
+    An ApiError of the view, such as for a row that another tab has removed, becomes a message on the account page.
     """
 
     @require_http_methods(["GET", "HEAD", "POST"])
@@ -36,7 +36,13 @@ def account_view(view: AccountView, *, serves_enrolment: bool = False) -> Callab
         step = console_session.next_step(current) if current else "admin:login"
         if current is None or (step and not (serves_enrolment and step == "admin:account")):
             return pages.to_sign_in(request)
-        return view(request, current, **arguments)
+        try:
+            return view(request, current, **arguments)
+        except ApiError as error:
+            if error.status >= 500:
+                raise
+            messages.error(request, error.message)
+            return with_error(request, to_account(), error)
 
     return respond
 

@@ -6,13 +6,14 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import mark_safe
 
 from accounts.mfa import challenges, enrolment, key_form, removal, verification
 from accounts.mfa.enrolment import EnrolmentRequest
+from accounts.mfa.errors import FactorNotFound
 from accounts.mfa.factor_types import FactorResponse
 from accounts.models import FactorType
 from accounts.users import queries
@@ -23,7 +24,7 @@ from authsvc.api import throttling
 from authsvc.api.throttling import Bucket
 from authsvc.caller import caller_of, page_caller_of
 from authsvc.console.account import naming
-from authsvc.console.account.account_view import render_form, to_account
+from authsvc.console.account.account_view import render_form
 from authsvc.console.account.naming import CredentialNameForm
 from authsvc.console.account.overview import factor_label
 from authsvc.console.sign_in import console_session
@@ -171,17 +172,19 @@ def _verify_key(request: HttpRequest, current: SignedInUser, user: UserRecord) -
 
 def _complete(request: HttpRequest) -> HttpResponse:
     """The new factor has raised the session to aal2, and so the cookie follows."""
+    page = console_session.get_value(request, console_session.NEXT)
+    console_session.set_value(request, console_session.NEXT, "")
     console_session.set_value(request, _UNFINISHED, "")
     console_session.step_up(request)
     messages.success(request, "Second factor added. Other sessions without one have ended.")
-    return to_account()
+    return HttpResponseRedirect(page or reverse("admin:account"))
 
 
 def _factor(user: UserRecord, factor_id: UUID) -> FactorRecord:
     for factor in user.factors:
         if factor.id == str(factor_id):
             return factor
-    raise Http404
+    raise FactorNotFound
 
 
 def _name_form(request: HttpRequest, user: UserRecord, *, default: str, is_bound: bool = True) -> CredentialNameForm:

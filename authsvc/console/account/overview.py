@@ -16,7 +16,7 @@ from accounts.passkeys import management
 from accounts.users.queries import get_user_record
 from accounts.users.records import FactorRecord, UserRecord
 from authsvc import conf
-from authsvc.console import formatting
+from authsvc.console import formatting, pages
 from authsvc.console.account.account_view import render_page
 from authsvc.console.formatting import Tone
 from authsvc.console.sign_in import console_session
@@ -35,6 +35,8 @@ _TYPES: Mapping[str, str] = {
 def show(request: HttpRequest, current: SignedInUser) -> HttpResponse:
     """The page; during a sign-in that lacks a second factor, the choice of one to enrol."""
     if console_session.needs_enrolment(current):
+        if "next" in request.GET:
+            console_session.set_value(request, console_session.NEXT, pages.next_url(request))
         choices = factor_links()
         return render_page(request, "operator/enrolment.html", title="Add a second factor", choices=choices)
     user = get_user_record(current)

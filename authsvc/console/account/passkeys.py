@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from accounts.models import Passkey
@@ -88,5 +88,5 @@ def _require_enabled() -> None:
 def _passkey(current: SignedInUser, passkey_id: UUID) -> Passkey:
     row = Passkey.objects.filter(id=passkey_id, user_id=current.user.id).first()
     if row is None:
-        raise Http404
+        raise errors.PasskeyNotFound
     return row

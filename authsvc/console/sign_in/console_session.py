@@ -18,6 +18,8 @@ from tokens.sessions.users import SignedInUser
 
 MAX_AGE = timedelta(hours=12)
 """Operators sign in again after this time (NIST SP 800-63B-4 §2.2.3 requires at most 24 hours)."""
+NEXT = "next"
+"""Name of the cookie's value with the page to which the enrolment of a required factor leads."""
 _SEEN_AT = "seen_at"
 _CACHE_KEY = "authsvc.console.signed_in"
 

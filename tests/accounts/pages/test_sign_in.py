@@ -17,7 +17,7 @@ from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD
-from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
+from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser, read_text
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -347,7 +347,8 @@ def test_the_captcha_is_required(browser: PageBrowser, user: User, auth_config: 
 
 
 def test_a_large_form_is_rejected(browser: PageBrowser) -> None:
-    assert browser.submit(SIGN_IN, name="a" * 300_000, password="x").status_code == 413
+    refused = browser.submit(SIGN_IN, name="a" * 300_000, password="x")
+    assert (refused.status_code, "The form is too large. Shorten your input." in read_text(refused)) == (413, True)
 
 
 def test_a_failure_of_the_service_shows_the_request_only(browser: PageBrowser, user: User) -> None:

@@ -16,7 +16,7 @@ from authsvc.models import AuditLogEntry
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import SECRET
-from tests.authsvc.console.conftest import SIGN_IN, START, Console
+from tests.authsvc.console.conftest import SIGN_IN, START, USERS, Console
 from tests.authsvc.console.test_second_factor import ORIGIN, copy_of, new_device, options_in
 from tests.conftest import ChangeConfig, Mailbox
 from tests.factories import PASSWORD
@@ -66,11 +66,11 @@ def secret_in(page: str) -> str:
     return match[1]
 
 
-def enrol_app(console: Console, name: str = "phone") -> str:
+def enrol_app(console: Console, name: str = "phone", *, leads_to: str = ACCOUNT) -> str:
     """Enrol an authenticator app and return its secret."""
     assert console.submit(APP, name=name).headers["Location"] == APP_CODE
     secret = secret_in(console.text(APP_CODE))
-    assert console.submit(APP_CODE, code=factor_requests.code(secret=secret)).headers["Location"] == ACCOUNT
+    assert console.submit(APP_CODE, code=factor_requests.code(secret=secret)).headers["Location"] == leads_to
     return secret
 
 
@@ -312,9 +312,10 @@ def test_factors_and_passkeys_of_others_do_not_exist(inside: Console) -> None:
     passkey = Passkey.objects.create(user=stranger, credential_id=b"x", public_key=b"y")
     for path in (f"factors/{factor.id}", f"passkeys/{passkey.id}"):
         for page in ("name", "removal"):
-            assert inside.get(f"{ACCOUNT}{path}/{page}/").status_code == 404
+            assert inside.get(f"{ACCOUNT}{path}/{page}/").headers["Location"] == ACCOUNT
             response = inside.submit(ACCOUNT, to=f"{ACCOUNT}{path}/{page}/", confirmed="1", name="mine")
-            assert response.status_code == 404
+            assert response.headers["Location"] == ACCOUNT
+            assert "not found" in inside.text(ACCOUNT)
     assert Factor.objects.get().friendly_name == factor.friendly_name
     assert Passkey.objects.get().friendly_name == ""
 
@@ -355,7 +356,9 @@ def test_an_operator_without_a_factor_is_led_to_its_enrolment(console: Console, 
     assert CHANGE_PASSWORD not in page
     for path in (CHANGE_PASSWORD, PASSKEY, CODES, END_OTHERS):
         assert console.get(path).headers["Location"].startswith(SIGN_IN)
-    enrol_app(console)
+    step = console.get(f"{SIGN_IN}?next={USERS}").headers["Location"]
+    console.text(step)
+    enrol_app(console, leads_to=USERS)
     assert console.is_in
 
 

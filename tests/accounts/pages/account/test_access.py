@@ -8,7 +8,7 @@ from accounts.models import Factor, Identity, Passkey, User
 from tests import factories
 from tests.accounts.mfa.factor_requests import SECRET
 from tests.conftest import ChangeConfig
-from tests.page_browser import ACCOUNT, PageBrowser
+from tests.page_browser import ACCOUNT, PageBrowser, read_location, read_text
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +72,8 @@ def test_changes_need_a_csrf_token(inside: PageBrowser) -> None:
     assert not Factor.objects.exists()
 
 
-def test_rows_of_others_do_not_exist(inside: PageBrowser) -> None:
+def test_rows_of_others_do_not_exist(inside: PageBrowser, auth_config: ChangeConfig) -> None:
+    auth_config(signup={"manual_linking_enabled": True})
     stranger = factories.make_user()
     factor = factories.make_factor(stranger, secret=SECRET, friendly_name="theirs")
     passkey = Passkey.objects.create(user=stranger, credential_id=b"x", public_key=b"y")
@@ -81,13 +82,23 @@ def test_rows_of_others_do_not_exist(inside: PageBrowser) -> None:
              f"passkeys/{passkey.id}/removal", f"identities/{identity.id}/removal")  # fmt: skip
     for name in names:
         path = f"{ACCOUNT}/{name}"
-        assert inside.get(path).status_code == 404, path
-        assert inside.submit("/account/profile", to=path, name="mine").status_code == 404, path
+        for response in (inside.get(path), inside.submit("/account/profile", to=path, name="mine")):
+            assert read_location(response) == (303, f"{ACCOUNT}/{name.partition('/')[0]}"), path
     session = factories.make_session(stranger).session
     assert inside.submit("/account/sessions", session=str(session.id)).status_code == 404
     assert inside.submit("/account/sessions", session="unknown").status_code == 404
     assert (Factor.objects.get().friendly_name, Passkey.objects.count()) == ("theirs", 1)
     assert Session.objects.filter(pk=session.pk).exists()
+
+
+def test_the_removal_of_a_row_that_is_gone_leads_back_with_a_message(inside: PageBrowser, user: User) -> None:
+    passkey = Passkey.objects.create(user=user, credential_id=b"x", public_key=b"y")
+    removal = f"{ACCOUNT}/passkeys/{passkey.id}/removal"
+    assert inside.submit(removal).status_code == 303
+    assert read_location(inside.submit(f"{ACCOUNT}/profile", to=removal)) == (303, f"{ACCOUNT}/passkeys")
+    assert "This passkey does not exist any more." in inside.text(f"{ACCOUNT}/passkeys")
+    gone = inside.submit(f"{ACCOUNT}/sessions", session=str(passkey.id))
+    assert (gone.status_code, "This session has already ended." in read_text(gone)) == (404, True)
 
 
 def test_disabled_pages_and_methods_are_not_offered(inside: PageBrowser, auth_config: ChangeConfig) -> None:
