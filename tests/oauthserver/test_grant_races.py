@@ -55,6 +55,21 @@ def test_a_code_does_not_survive_a_change_of_the_password(api: Api) -> None:
     assert list(Session.objects.values_list("id")) == [(kept.session.id,)]
 
 
+def test_a_logout_ends_the_session_of_an_exchange_in_progress(api: Api) -> None:
+    application, session = register(api), make_session()
+    code = approve(api, application, session)
+
+    exchanged, ended = run_in_order(
+        session.user.pk,
+        lambda: exchange(application, code),
+        lambda: api.post("/logout", bearer=session.access_token),
+        until_update=True,
+    )
+
+    assert (exchanged.status_code, ended.status_code) == (200, 204)
+    assert not Session.objects.exists()
+
+
 def test_a_revocation_ends_the_session_of_an_exchange_in_progress(api: Api) -> None:
     application, session = register(api), make_session()
     code = approve(api, application, session)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from authsvc import audit
+from authsvc import audit, conf
 from authsvc.audit import Administrator
 from authsvc.caller import Caller
 from authsvc.db.sql import fetch_rows, namespaced
@@ -31,6 +31,8 @@ def sign_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetim
         impersonation.sign_out(signed_in, caller=caller, at=at)
         return
     with transaction.atomic(durable=True):
+        if not (own_session_id and scope == "local"):
+            _wait_for_exchanges(signed_in)
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
         if own_session_id and scope == "local":
             # The database cascades the deletion; Django's cascade would read every dependent row first.
@@ -42,11 +44,17 @@ def sign_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetim
             revoke_all_sessions(signed_in.user.id, except_session_id=kept, reason=reason)
 
 
+def _wait_for_exchanges(signed_in: SignedInUser) -> None:
+    """Let the next statements see the session that an OAuth client's exchange in progress starts."""
+    if conf.current().oauth_server.enabled:
+        locks.lock_user(signed_in.user.id)
+
+
 def sign_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -> None:
     """Revoke the session of a browser, and the sessions of OAuth clients that were granted in it.
 
     Sessions with the scope `offline_access` continue without the browser (OpenID Connect Back-Channel Logout §2.7).
-    Two statements.
+    At most three statements.
     """
     if signed_in.session is None:
         raise errors.SessionNotFound
@@ -64,6 +72,7 @@ def sign_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -
         {"RETURNING id" if session_events.is_end_recorded() else ""}
     """  # noqa: S608  (own table names)
     with transaction.atomic(durable=True):
+        _wait_for_exchanges(signed_in)
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
         ended = fetch_rows(sql, {"user_id": signed_in.user.id, "id": session_id})
         session_events.record_end(signed_in.user.id, [ended_id for (ended_id,) in ended], reason="logout_local")
