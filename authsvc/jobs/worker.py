@@ -36,6 +36,11 @@ STALE_AFTER = timedelta(seconds=8)
 CONNECT_SECONDS = 5.0
 RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
+MAX_ATTEMPTS = 20
+"""After so many attempts a job whose worker has died is kept as failed: it may be the cause.
+
+More than the retries of any task, and than the deaths that a job survives which another cause interrupts.
+"""
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 """Between this host and the database. A worker with a wrong clock would delete rows that are valid."""
 CLOCK_SECONDS = 30.0
@@ -52,7 +57,8 @@ Jobs change rows in batches, so hardly one of their statements takes as long.
 # worker has no worker row.
 _RECLAIM = """
     UPDATE procrastinate_jobs
-       SET status = 'todo', attempts = attempts + 1, scheduled_at = now(), worker_id = NULL, abort_requested = false
+       SET status = CASE WHEN attempts + 1 < %(max_attempts)s THEN 'todo' ELSE 'failed' END::procrastinate_job_status,
+           attempts = attempts + 1, scheduled_at = now(), worker_id = NULL, abort_requested = false
      WHERE id IN (
            SELECT job.id
              FROM procrastinate_jobs AS job
@@ -60,6 +66,7 @@ _RECLAIM = """
             WHERE job.status = 'doing' AND job.queue_name = %(queue)s
               AND (worker.id IS NULL OR worker.last_heartbeat < %(stale_since)s)
               FOR UPDATE OF job SKIP LOCKED)
+ RETURNING id, task_name, attempts, status
 """
 
 _running: list[Worker] = []
@@ -205,7 +212,8 @@ class Worker:
         """Every few seconds until cancelled, compare clocks and reclaim jobs. Raises _ClocksDiffer, psycopg errors.
 
         The library does not return the running jobs of dead workers to the queue. A worker is dead `STALE_AFTER` its
-        last heartbeat, if the database has accepted heartbeats since. A reclaimed job has used up one attempt.
+        last heartbeat, if the database has accepted heartbeats since. A reclaimed job has used up one attempt; after
+        `MAX_ATTEMPTS` it is kept as failed.
         """
         # Times of the database, whose clock goes on while this process or its machine is suspended.
         answered_at = steady_since = datetime.min.replace(tzinfo=UTC)
@@ -217,11 +225,17 @@ class Worker:
                     # The database was away, or this process was frozen: live workers need time for a heartbeat.
                     steady_since = answered_at
                 if answered_at - steady_since > STALE_AFTER:
-                    parameters = {"queue": self._queue, "stale_since": answered_at - STALE_AFTER}
-                    reclaimed = (await connection.execute(_RECLAIM, parameters)).rowcount
-                    if reclaimed:
-                        logger.info("jobs of a dead worker reclaimed", extra={"jobs": reclaimed})
+                    await self._reclaim(connection, stale_since=answered_at - STALE_AFTER)
             await asyncio.sleep(RECLAIM_SECONDS)
+
+    async def _reclaim(self, connection: AsyncConnection[Any], *, stale_since: datetime) -> None:
+        parameters = {"queue": self._queue, "stale_since": stale_since, "max_attempts": MAX_ATTEMPTS}
+        rows = await (await connection.execute(_RECLAIM, parameters)).fetchall()
+        failed = [row for row in rows if row[-1] == "failed"]
+        for job_id, task, attempts, _ in failed:
+            logger.error("job failed: its worker died", extra={"task": task, "job": job_id, "attempts": attempts})
+        if len(rows) > len(failed):
+            logger.info("jobs of a dead worker reclaimed", extra={"jobs": len(rows) - len(failed)})
 
 
 class _ClocksDiffer(Exception):

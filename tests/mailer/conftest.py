@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from authsvc import jobs
+from authsvc.jobs.worker import MAX_ATTEMPTS
 from mailer.models import Attempt
 from mailer.rendering import template_cache
 from tests.conftest import ChangeConfig
@@ -58,6 +59,12 @@ class Queue:
     def make_stale(self) -> None:
         """Make the last heartbeat of every worker a minute old."""
         self._run("UPDATE procrastinate_workers SET last_heartbeat = now() - interval '1 minute'")
+
+    def run_last_attempt_of_dead_worker(self) -> None:
+        """Make waiting jobs those of a worker that has died during the last attempt."""
+        self._run(
+            "UPDATE procrastinate_jobs SET status = 'doing', attempts = %s WHERE status = 'todo'", MAX_ATTEMPTS - 1
+        )
 
     def clear(self) -> None:
         self._run("DELETE FROM procrastinate_jobs")

@@ -337,13 +337,16 @@ def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(queue: Queu
         killed.kill()
         killed.wait()
     smtp.hold = False
+    post()
+    queue.run_last_attempt_of_dead_worker()
     running = jobs.Worker()
     running.start()
     queue.make_stale()
-    wait_until(lambda: not queue.jobs(), "an empty queue")
+    wait_until(lambda: queue.states() == ["failed"], "only the job of too many dead workers")
     assert running.stop(seconds=TIMEOUT_SECONDS)
     assert message_ids(smtp) == [message.id]
     assert queue.outcomes() == [(2, "delivered")]
+    assert [job["attempts"] for job in queue.jobs()] == [worker_module.MAX_ATTEMPTS]
 
 
 @pytest.mark.django_db(transaction=True)
