@@ -111,8 +111,15 @@ def _request_reload() -> None:
 
 def _ignore_signal() -> None:
     if processes.is_leader():
-        reason = "set AUTH_RELOADING_SIGNAL_ENABLED=true, and start with --config-dir"
-        logger.warning("reloader: signal ignored", extra={"error": reason})
+        logger.warning("reloader: signal ignored", extra={"error": _reason_without_reload()})
+
+
+def _reason_without_reload() -> str:
+    config = conf.current().reloading
+    missing = [] if config.signal_enabled else ["set AUTH_RELOADING_SIGNAL_ENABLED=true"]
+    if not conf.directory():
+        missing.append("start with --config-dir")
+    return " and ".join(missing) or f"AUTH_RELOADING_SIGNAL_NUMBER is {config.signal_number}"
 
 
 class _Rejected(Exception):

@@ -167,6 +167,13 @@ def test_a_worker_that_starts_keeps_signals_to_stop(monkeypatch: pytest.MonkeyPa
     assert blocked >= processes.STOPPING
 
 
+def test_the_first_process_of_a_container_stops_before_its_command_handles_signals() -> None:
+    start = "import os, runpy, signal; os.getpid = lambda: 1; runpy.run_path('manage.py')"
+    code = f"{start}; signal.raise_signal(signal.SIGTERM)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=servers.PROJECT, check=False, timeout=60)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
 def test_a_token_is_minted_without_a_database() -> None:
     arguments = ("mint_token", "--role=service_role", "--expires=1h")
     done = run(*arguments, database_url="postgres://me@127.0.0.1:9/nowhere")

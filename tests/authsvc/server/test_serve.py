@@ -48,7 +48,7 @@ def test_a_server_answers_at_its_address_and_stops(
     http_server: str, host: str, address: str, number: signal.Signals, whole_group: bool, serve: Serve
 ) -> None:
     """The listen address may be a name, IPv4 or IPv6."""
-    running = serve(http_server, AUTH_API_HOST=host, host=address)
+    running = serve(http_server, AUTH_API_HOST=host, host=address, AUTH_RELOADING_SIGNAL_ENABLED="true")
     assert requests.get(f"{running.url}/health", timeout=TIMEOUT_SECONDS).json()["name"] == "authsvc"
     assert requests.get(f"{running.url}/settings", timeout=TIMEOUT_SECONDS).ok
 
@@ -61,6 +61,7 @@ def test_a_server_answers_at_its_address_and_stops(
         assert running.stop(number) == 0
     log = running.log.read_text()
     assert f"API started on: {host}:{running.port}" in log
+    assert '"error":"start with --config-dir"' in log
     assert "Noop mail client being used for http://localhost:3000" in log
     assert ("received graceful shutdown signal" in log) == (http_server == "granian")
     assert "Traceback" not in log
