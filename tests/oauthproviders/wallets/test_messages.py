@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oauthproviders.wallets import messages
@@ -129,6 +129,7 @@ def test_a_statement_adds_no_fields() -> None:
     assert (message.uri, message.statement) == ("https://service.org/login", "URI: https://evil.example")
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from([*TEXT.split("\n"), "", "URI:", "\r", "- ", "a:b", "\x00", "🦄: x"]), max_size=20))
 def test_any_lines_are_parsed_or_refused(lines: list[str]) -> None:
     try:
