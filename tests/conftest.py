@@ -202,8 +202,8 @@ def read_success(response: ApiResponse, *, status: int = 200) -> dict[str, Any]:
 def describe_shape(value: Any) -> Any:
     """The value with only its keys and the types of its values left."""
     if isinstance(value, dict):
-        return {key: describe_shape(each) for key, each in value.items()}
-    return [describe_shape(each) for each in value] if isinstance(value, list) else type(value)
+        return {key: describe_shape(member) for key, member in value.items()}
+    return [describe_shape(element) for element in value] if isinstance(value, list) else type(value)
 
 
 @pytest.fixture(autouse=True)

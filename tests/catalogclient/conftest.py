@@ -46,8 +46,8 @@ def connect(peer: HttpPeer) -> Iterator[Connect]:
         return created[-1]
 
     yield connected
-    for each in created:
-        each.close()
+    for catalog in created:
+        catalog.close()
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def test_both_clients_have_the_same_operations_and_parameters() -> None:
     assert set(blocking) - BLOCKING_ONLY == set(asynchronous) - ASYNC_ONLY
     for name in set(blocking) - BLOCKING_ONLY:
         blocking_parameters, async_parameters = (
-            inspect.signature(each).parameters for each in (blocking[name], asynchronous[name])
+            inspect.signature(method).parameters for method in (blocking[name], asynchronous[name])
         )
         assert list(blocking_parameters) == list(async_parameters), name
         assert blocking[name].__doc__, name
@@ -97,7 +97,7 @@ def test_an_operation_returns_its_result(peer: HttpPeer) -> None:
     peer.respond(in_json(TABLE))
     result = run(peer, lambda catalog: catalog.load_table(("a", "b", "c.d")), config_mode="auto")
     assert result == METADATA
-    assert [each.target for each in peer.received] == ["/v1/config", "/v1/p/namespaces/a%2Eb/tables/c.d"]
+    assert [request.target for request in peer.received] == ["/v1/config", "/v1/p/namespaces/a%2Eb/tables/c.d"]
     assert "httpx/" in peer.received[1].headers["User-Agent"]
 
 
@@ -105,7 +105,7 @@ def test_lists_are_asynchronous_generators(peer: HttpPeer) -> None:
     peer.respond(in_json({"namespaces": [["a"]], "next-page-token": "1"}), in_json({"namespaces": [["b"]]}))
 
     async def use(catalog: AsyncRestCatalog) -> list[str]:
-        return [str(each) async for each in catalog.iter_namespaces(page_size=1)]
+        return [str(namespace) async for namespace in catalog.iter_namespaces(page_size=1)]
 
     assert run(peer, use) == ["a", "b"]
 
@@ -121,21 +121,21 @@ def test_scans_are_asynchronous_iterators(peer: HttpPeer) -> None:
         return ""
 
     assert run(peer, use) == "f0"
-    assert [each.method for each in peer.received] == ["POST", "DELETE"]
+    assert [request.method for request in peer.received] == ["POST", "DELETE"]
 
 
 def test_a_commit_is_repeated_after_a_conflict(peer: HttpPeer) -> None:
     peer.respond(in_json(TABLE), Response(status=409), in_json(TABLE))
     result = run(peer, lambda catalog: catalog.commit("a.t", changes.add_column("x", "int")))
     assert result.metadata_location == "s3://b/0.json"
-    assert [each.method for each in peer.received] == ["GET", "POST", "GET", "POST"]
+    assert [request.method for request in peer.received] == ["GET", "POST", "GET", "POST"]
 
 
 def test_retries_and_keys_are_the_same(peer: HttpPeer) -> None:
     peer.respond(in_json({"idempotency-key-lifetime": "PT5M"}), path="/v1/config")
     peer.respond(Response(status=503), Response(raw=b"", close=True), in_json(TABLE))
     run(peer, lambda catalog: catalog.update_table("a.t", updates=[]), config_mode="auto")
-    keys = [each.headers["Idempotency-Key"] for each in peer.received if each.method == "POST"]
+    keys = [request.headers["Idempotency-Key"] for request in peer.received if request.method == "POST"]
     assert len(keys) == 3
     assert len(set(keys)) == 1
 
@@ -220,9 +220,9 @@ def test_tasks_share_one_configuration_and_one_token(peer: HttpPeer) -> None:
         return len(await asyncio.gather(*(catalog.load_table("a.t") for _ in range(64))))
 
     assert run(peer, use, auth=auth, config_mode="auto") == 64
-    paths = [each.path for each in peer.received]
+    paths = [request.path for request in peer.received]
     assert (paths.count("/v1/config"), paths.count("/token")) == (1, 1)
-    assert {each.headers["Authorization"] for each in peer.received if each.path != "/token"} == {"Bearer t"}
+    assert {request.headers["Authorization"] for request in peer.received if request.path != "/token"} == {"Bearer t"}
 
 
 def test_a_rejected_token_is_renewed_once(peer: HttpPeer) -> None:
@@ -230,7 +230,7 @@ def test_a_rejected_token_is_renewed_once(peer: HttpPeer) -> None:
     peer.respond(Response(status=401), in_json(TABLE))
     auth = {"type": "oauth2", "client_secret": "s", "token_url": f"{peer.url}/token"}
     run(peer, lambda catalog: catalog.load_table("a.t"), auth=auth)
-    sent = [each.headers["Authorization"] for each in peer.received if each.path != "/token"]
+    sent = [request.headers["Authorization"] for request in peer.received if request.path != "/token"]
     assert sent == ["Bearer t1", "Bearer t2"]
 
 
@@ -264,7 +264,7 @@ def test_a_token_endpoint_that_hangs_does_not_stop_calls_with_a_valid_token(
         await catalog.load_table("a.t")
 
     run(peer, use, auth=auth)
-    assert [each.path for each in peer.received].count("/token") == 2
+    assert [request.path for request in peer.received].count("/token") == 2
 
 
 def test_a_fixed_token_needs_no_worker_thread() -> None:
@@ -344,8 +344,8 @@ def test_a_sibling_shares_connections_and_configuration(peer: HttpPeer) -> None:
         await catalog.list_namespaces()
 
     run(peer, use, config_mode="auto")
-    assert [each.path for each in peer.received] == ["/v1/config", *["/v1/namespaces"] * 3]
-    assert len({each.connection for each in peer.received}) == 1
+    assert [request.path for request in peer.received] == ["/v1/config", *["/v1/namespaces"] * 3]
+    assert len({request.connection for request in peer.received}) == 1
 
 
 # The first event loop ends without closing its connections.
@@ -357,7 +357,7 @@ def test_a_catalog_works_in_a_second_event_loop(peer: HttpPeer) -> None:
     asyncio.run(_list(catalog))
     asyncio.run(catalog.aclose())
     gc.collect()
-    assert [each.path for each in peer.received] == ["/v1/config", "/v1/namespaces", "/v1/namespaces"]
+    assert [request.path for request in peer.received] == ["/v1/config", "/v1/namespaces", "/v1/namespaces"]
 
 
 async def _list(catalog: AsyncRestCatalog) -> None:
@@ -377,7 +377,7 @@ def test_proxies_and_certificates(peer: HttpPeer, tmp_path: Path, monkeypatch: p
     # A network without a proxy, as requests understands it.
     monkeypatch.setenv("no_proxy", "127.0.0.0/8")
     asyncio.run(listed(peer.url))
-    assert [each.target for each in peer.received] == [
+    assert [request.target for request in peer.received] == [
         *("http://catalog.example/v1/namespaces", "http://other.example/v1/namespaces", "/v1/namespaces")
     ]
     authority = certificates.write(tmp_path)
@@ -426,6 +426,6 @@ def test_a_real_server(server: CatalogServer, namespace: str) -> None:
                 return_exceptions=True,
             )
             await catalog.commit((namespace, "asynchronous"), changes.add_column("note", "string"))
-            return len([each async for each in catalog.iter_tables(namespace)])
+            return len([table async for table in catalog.iter_tables(namespace)])
 
     assert asyncio.run(main()) == 1

@@ -184,8 +184,8 @@ def test_credentials_without_tls_warn_once(address: str, auth: Any, warned: int)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         RestCatalog(address, auth=auth).close()
-    assert [each.category for each in caught] == [InsecureTransportWarning] * warned
-    assert all(each.filename == __file__ for each in caught)
+    assert [warning.category for warning in caught] == [InsecureTransportWarning] * warned
+    assert all(warning.filename == __file__ for warning in caught)
 
 
 def test_a_sibling_has_other_credentials_and_the_same_connections(peer: HttpPeer, connect: Connect) -> None:
@@ -198,9 +198,9 @@ def test_a_sibling_has_other_credentials_and_the_same_connections(peer: HttpPeer
     catalog.close()
     sibling.list_namespaces()
     sibling.close()
-    fields = [each.headers["Authorization"] for each in peer.received]
+    fields = [request.headers["Authorization"] for request in peer.received]
     assert fields == ["Bearer one", "Bearer one", "Bearer two", "Bearer two"]
-    assert len({each.connection for each in peer.received}) == 1
+    assert len({request.connection for request in peer.received}) == 1
     with pytest.raises(CatalogError):
         sibling.list_namespaces()
     with pytest.raises(CatalogError):
@@ -244,7 +244,7 @@ def test_entra_tokens_are_cached_until_shortly_before_expiry(peer: HttpPeer, con
     catalog = connect(auth=EntraAuth(credential=credential, scopes=["s"]))
     for _ in range(3):
         catalog.list_namespaces()
-    assert [each.headers["Authorization"] for each in peer.received] == ["Bearer t1"] * 3 + ["Bearer t2"]
+    assert [request.headers["Authorization"] for request in peer.received] == ["Bearer t1"] * 3 + ["Bearer t2"]
     assert credential.scopes_requested == [("s",), ("s",)]
     with pytest.raises(CatalogError) as caught:
         connect(auth=EntraAuth(credential=Entra())).list_namespaces()
@@ -286,5 +286,5 @@ def test_google_tokens_are_cached_while_valid(
     catalog = connect(auth={"type": "google"})
     for _ in range(3):
         catalog.list_namespaces()
-    assert [each.headers["Authorization"] for each in peer.received] == ["Bearer t1"] * 3 + ["Bearer t2"]
+    assert [request.headers["Authorization"] for request in peer.received] == ["Bearer t1"] * 3 + ["Bearer t2"]
     assert credentials.refreshes == 2

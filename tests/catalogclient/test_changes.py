@@ -87,7 +87,7 @@ FIELD_OF_LONG = {"id": 1, "name": "id", "type": "long", "required": True}
 def after(*parts: Change) -> dict[str, Any]:
     """Return the fields of the new schema by name."""
     added: Any = updates_for(METADATA, parts)[0]
-    return {each["name"]: each for each in added["schema"]["fields"]}
+    return {field["name"]: field for field in added["schema"]["fields"]}
 
 
 def test_several_changes_of_a_schema_are_one_new_schema() -> None:
@@ -106,7 +106,7 @@ def test_several_changes_of_a_schema_are_one_new_schema() -> None:
     assert first["action"] == "add-schema"
     schema = first["schema"]
     assert (schema["schema-id"], schema["identifier-field-ids"]) == (4, [1])
-    assert [each["name"] for each in schema["fields"]] == ["id", "city", "address", "tags", "rates", "at", "note"]
+    assert [field["name"] for field in schema["fields"]] == ["id", "city", "address", "tags", "rates", "at", "note"]
     assert schema["fields"][0]["type"] == "long"
     assert not schema["fields"][1]["required"]
     note = {"id": 13, "name": "note", "type": "string", "required": False, "doc": "free text"}
@@ -218,7 +218,9 @@ def test_partition_fields() -> None:
     )
     assert add["action"] == "add-spec"
     assert add["spec"]["spec-id"] == 2
-    fields = [(each["name"], each["source-id"], each["transform"], each["field-id"]) for each in add["spec"]["fields"]]
+    fields = [
+        (field["name"], field["source-id"], field["transform"], field["field-id"]) for field in add["spec"]["fields"]
+    ]
     assert fields == [
         ("at_hour", 12, "hour", 1002),
         ("town_bucket_8", 2, "bucket[8]", 1001),
@@ -277,7 +279,7 @@ CONFLICT = in_json({"error": {"message": "m", "type": "CommitFailedException", "
 
 
 def sent(peer: HttpPeer) -> list[str]:
-    return [each.method for each in peer.received]
+    return [request.method for request in peer.received]
 
 
 def test_a_commit_loads_and_derives_the_requirements(peer: HttpPeer, connect: Connect) -> None:
@@ -288,20 +290,20 @@ def test_a_commit_loads_and_derives_the_requirements(peer: HttpPeer, connect: Co
     assert sent(peer) == ["GET", "POST"]
     assert peer.received[0].headers["X-Iceberg-Access-Delegation"] is None
     body = peer.received[1].json()
-    assert [each["type"] for each in body["requirements"]] == [
+    assert [requirement["type"] for requirement in body["requirements"]] == [
         *("assert-table-uuid", "assert-last-assigned-field-id", "assert-current-schema-id")
     ]
-    assert [each["action"] for each in body["updates"]] == ["add-schema", "set-current-schema", "set-properties"]
+    assert [update["action"] for update in body["updates"]] == ["add-schema", "set-current-schema", "set-properties"]
 
 
 def test_a_conflict_is_repeated_on_the_new_metadata(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
     connect().commit("a.t", changes.add_column("x", "int"))
     assert sent(peer) == ["GET", "POST", "GET", "POST"]
-    first, second = (each.json() for each in peer.received if each.method == "POST")
+    first, second = (request.json() for request in peer.received if request.method == "POST")
     assert first["updates"][0]["schema"]["fields"][-1]["id"] == 13
     assert second["updates"][0]["schema"]["fields"][-1]["id"] == 41
-    keys = [each.headers["Idempotency-Key"] for each in peer.received if each.method == "POST"]
+    keys = [request.headers["Idempotency-Key"] for request in peer.received if request.method == "POST"]
     assert len(set(keys)) == 2
 
 
@@ -347,7 +349,7 @@ def test_updates_that_do_not_depend_on_the_metadata_are_repeated_after_a_conflic
     )
     peer.respond(loaded(), CONFLICT, loaded(**{"last-column-id": 40}), loaded())
     connect().commit("a.t", changes.add_column("x", "int"), *independent)
-    first, second = (each.json()["updates"] for each in peer.received if each.method == "POST")
+    first, second = (request.json()["updates"] for request in peer.received if request.method == "POST")
     # The format version is upgraded before the schema, which may use it.
     upgrade, add, use = first[:3]
     assert [upgrade, *first[3:]] == [second[0], *second[3:]] == [independent[3], *independent[:3]]

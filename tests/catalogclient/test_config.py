@@ -31,7 +31,7 @@ def error(status: int, kind: str | None = None) -> Response:
 
 
 def targets(peer: HttpPeer) -> list[str]:
-    return [each.target for each in peer.received]
+    return [request.target for request in peer.received]
 
 
 def test_the_configuration_is_requested_once_and_its_prefix_is_used(peer: HttpPeer, connect: Connect) -> None:
@@ -192,10 +192,10 @@ def test_concurrent_first_calls_share_one_configuration_request(peer: HttpPeer, 
     peer.respond(in_json({}))
     catalog = connect(warehouse="wh")
     threads = [threading.Thread(target=catalog.list_namespaces) for _ in range(64)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(30)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
     assert sorted(targets(peer)) == ["/v1/config?warehouse=wh"] + ["/v1/p/namespaces"] * 64
 
 
@@ -215,7 +215,7 @@ def test_a_uri_of_another_origin_is_ignored_with_a_warning(
     with caplog.at_level(logging.WARNING):
         connect(warehouse="wh").list_namespaces()
     assert targets(peer)[1] == "/v1/p/namespaces"
-    (record,) = [each for each in caplog.records if each.name == "catalogclient.config"]
+    (record,) = [record for record in caplog.records if record.name == "catalogclient.config"]
     assert "evil" not in record.getMessage()
 
 
@@ -319,7 +319,7 @@ def test_header_fields_of_the_configuration_are_sent_unless_reserved(
         ("P1DT2H", timedelta(hours=26)),
         ("PT0.5S", timedelta(milliseconds=500)),
         ("P2W", timedelta(weeks=2)),
-        *((each, None) for each in ("P1Y", "P1M", "x", "", "P", "PT", "P1D2H", "-PT1S", 5, None, "P" + "9" * 40 + "D")),
+        *((text, None) for text in ("P1Y", "P1M", "x", "", "P", "PT", "P1D2H", "-PT1S", 5, None, "P" + "9" * 40 + "D")),
     ],
 )
 def test_durations(text: object, expected: timedelta | None) -> None:

@@ -98,10 +98,10 @@ def test_closing_ends_every_delay(peer: HttpPeer, connect: Connect, path: str) -
 
     thread = threading.Thread(target=call)
     thread.start()
-    wait_until(lambda: any(each.path == path for each in peer.received), f"a request to {path}")
+    wait_until(lambda: any(request.path == path for request in peer.received), f"a request to {path}")
     catalog.close()
     thread.join(60)
-    assert [type(each) for each in errors] == [ClientClosedError]
+    assert [type(error) for error in errors] == [ClientClosedError]
 
 
 @pytest.mark.parametrize("error", [RequestTimeoutError("x", phase="total"), ClientClosedError("x"), UnsharedError()])

@@ -76,7 +76,7 @@ def kinds(union: Any, discriminator: str) -> set[str]:
 def built(module: Any, discriminator: str) -> set[str]:
     """Return the results of the builders of a module by name."""
     result = {name.replace("_", "-") for name, _ in inspect.getmembers(module, inspect.isfunction)}
-    return {each for each in result if each.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
+    return {text for text in result if text.startswith(("add-", "assert-", "assign-", "remove-", "set-", "upgrade-"))}
 
 
 def test_libraries_can_evaluate_the_annotations_of_every_document() -> None:
@@ -108,8 +108,12 @@ ARGUMENTS: dict[str, Any] = {
 def test_builders_return_documents_with_all_required_keys(module: Any) -> None:
     for name in sorted(built(module, "")):
         builder = getattr(module, name.replace("-", "_"))
-        needed = [each.name for each in inspect.signature(builder).parameters.values() if each.default is each.empty]
-        document = builder(**{each: ARGUMENTS[each] for each in needed})
+        needed = [
+            parameter.name
+            for parameter in inspect.signature(builder).parameters.values()
+            if parameter.default is parameter.empty
+        ]
+        document = builder(**{name: ARGUMENTS[name] for name in needed})
         shape = typing.get_type_hints(builder)["return"]
         assert document.get("action", document.get("type" if module is requirements else "action")) == name
         assert shape.__required_keys__ <= set(document) <= set(shape.__annotations__), name
@@ -145,12 +149,12 @@ def test_a_schema_is_sent_with_the_highest_field_id() -> None:
 
 def test_the_updates_of_a_staged_table() -> None:
     result = updates.from_staged(METADATA)
-    assert [each["action"] for each in result] == [
+    assert [update["action"] for update in result] == [
         "assign-uuid", "upgrade-format-version", "add-schema", "set-current-schema", "add-spec", "set-default-spec",
         "add-sort-order", "set-default-sort-order", "set-location", "set-properties",
     ]  # fmt: skip
     assert result[2] == {"action": "add-schema", "schema": SCHEMA, "last-column-id": 9}
-    assert [each["action"] for each in updates.from_staged({"format-version": 1, "table-uuid": "u"})] == [
+    assert [update["action"] for update in updates.from_staged({"format-version": 1, "table-uuid": "u"})] == [
         "assign-uuid",
         "upgrade-format-version",
     ]
@@ -159,7 +163,7 @@ def test_the_updates_of_a_staged_table() -> None:
 def list_requirements(*changes: TableUpdate, **more: Any) -> list[str]:
     result = requirements.for_update(METADATA, changes, **more)
     assert result[0] == requirements.assert_table_uuid("u")
-    return [each["type"].removeprefix("assert-") for each in result[1:]]
+    return [requirement["type"].removeprefix("assert-") for requirement in result[1:]]
 
 
 def test_requirements_follow_from_updates_in_order() -> None:
@@ -236,8 +240,8 @@ def test_metadata_helpers() -> None:
         ("decimal( 10 , 2 )", (10, 2)),
         ("decimal (10, 2)", (10, 2)),
         *(
-            (each, None)
-            for each in ("decimal(10,-2)", "decimal(10)", "decimal(10,2) ", "Decimal(1,1)", "decimal(١,2)", "")
+            (text, None)
+            for text in ("decimal(10,-2)", "decimal(10)", "decimal(10,2) ", "Decimal(1,1)", "decimal(١,2)", "")
         ),
     ],
 )
@@ -363,7 +367,7 @@ def test_load_credentials_follows_the_listed_endpoints(peer: HttpPeer, connect: 
     peer.respond(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"]}), path="/v1/config")
     peer.respond(in_json({"metadata": {}}), path=path)
     assert connect(config_mode="always").load_credentials("a.t", fallback=True) == []
-    assert [each.path for each in peer.received] == ["/v1/config", path]
+    assert [request.path for request in peer.received] == ["/v1/config", path]
     listed = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"]
     peer.respond(in_json({"endpoints": listed}), path="/v1/config")
     peer.respond(Response(status=405), path=f"{path}/credentials")

@@ -160,7 +160,7 @@ def test_the_text_of_an_html_page_is_truncated() -> None:
         ("2", 2.0),
         (" 0 ", 0.0),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
-        *((each, None) for each in (None, "", "-1", "1.5", "soon", "9" * 40)),
+        *((text, None) for text in (None, "", "-1", "1.5", "soon", "9" * 40)),
     ],
 )
 def test_retry_after_in_seconds(text: str | None, expected: float | None) -> None:

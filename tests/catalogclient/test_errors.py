@@ -60,5 +60,5 @@ def test_special_attributes() -> None:
     ]
     assert errors.ConnectError("m").is_retryable
     assert not errors.TlsError("m").is_retryable
-    assert [CatalogError(status=each).is_forbidden for each in (401, 403)] == [False, True]
-    assert [CatalogError(status=each).is_unauthorized for each in (401, 403)] == [True, False]
+    assert [CatalogError(status=status).is_forbidden for status in (401, 403)] == [False, True]
+    assert [CatalogError(status=status).is_unauthorized for status in (401, 403)] == [True, False]

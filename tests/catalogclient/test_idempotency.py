@@ -26,7 +26,7 @@ def test_a_key_of_fixed_time_and_random_bytes() -> None:
 def test_keys_are_unique_and_contain_the_current_time() -> None:
     keys = [generate_idempotency_key() for _ in range(10_000)]
     assert len(set(keys)) == len(keys)
-    assert all(FORM.fullmatch(each) for each in keys)
+    assert all(FORM.fullmatch(key) for key in keys)
     moment = int(keys[-1].replace("-", "")[:12], 16) / 1000
     assert abs(moment - time.time()) < 60
 
@@ -48,7 +48,7 @@ def test_every_call_has_a_new_key_unless_the_caller_passes_one(peer: HttpPeer, c
     catalog.create_namespace("a")
     catalog.create_namespace("a")
     catalog.create_namespace("a", idempotency_key=mine)
-    first, second, third = (each.headers["Idempotency-Key"] for each in peer.received)
+    first, second, third = (request.headers["Idempotency-Key"] for request in peer.received)
     assert first != second
     assert third == mine
 

@@ -54,7 +54,7 @@ def credentials(issuer: HttpPeer, **more: Any) -> OAuth2ClientCredentials:
 
 
 def sent_tokens(peer: HttpPeer) -> list[str]:
-    return [each.headers["Authorization"] for each in peer.received]
+    return [request.headers["Authorization"] for request in peer.received]
 
 
 def test_the_token_endpoint_of_the_catalog_receives_credentials_in_the_form(peer: HttpPeer) -> None:
@@ -290,7 +290,7 @@ def test_a_rejected_token_is_replaced_once(peer: HttpPeer, issuer: HttpPeer, con
     issuer.respond(granted("t1"), granted("t2"))
     connect(auth=credentials(issuer)).create_namespace("a")
     assert sent_tokens(peer) == ["Bearer t1", "Bearer t2"]
-    assert len({each.headers["Idempotency-Key"] for each in peer.received}) == 1
+    assert len({request.headers["Idempotency-Key"] for request in peer.received}) == 1
     peer.respond(Response(status=status))
     with pytest.raises(UnauthorizedError):
         connect(auth=credentials(issuer)).create_namespace("a")
@@ -362,10 +362,10 @@ def in_threads(work: Any, count: int) -> None:
             failures.append(error)
 
     threads = [threading.Thread(target=run) for _ in range(count)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
     assert failures == []
 
 
@@ -435,7 +435,7 @@ def test_closing_the_catalog_closes_connections_to_the_token_endpoint(
     auth.renew(rejected="t1")
     catalog.close()
     auth.renew(rejected="t1")
-    first, second, third = (each.connection for each in issuer.received)
+    first, second, third = (request.connection for request in issuer.received)
     assert first == second != third
     auth.close()
 

@@ -117,12 +117,12 @@ WITH_DELEGATION = {
 
 
 def test_the_table_of_operations_is_complete() -> None:
-    assert {each[0] for each in CALLS} | {"get_token"} == {operation.name for operation in OPERATIONS.values()}
+    assert {call[0] for call in CALLS} | {"get_token"} == {operation.name for operation in OPERATIONS.values()}
     assert len(Endpoint) == 35
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "options", "line", "body", "response"), CALLS, ids=[each[0] for each in CALLS]
+    ("name", "arguments", "options", "line", "body", "response"), CALLS, ids=[call[0] for call in CALLS]
 )
 def test_operation_sends_its_method_address_fields_and_body(
     peer: HttpPeer,
@@ -202,7 +202,7 @@ def test_access_delegation_of_a_call_overrides_the_options(peer: HttpPeer, conne
     catalog = connect(access_delegation=["vended-credentials"])
     catalog.load_table("a.t", access_delegation=delegation)
     catalog.load_table("a.t", access_delegation=["remote-signing"])
-    fields = [each.headers.get("X-Iceberg-Access-Delegation") for each in peer.received]
+    fields = [request.headers.get("X-Iceberg-Access-Delegation") for request in peer.received]
     assert fields == [None, "remote-signing"]
 
 
@@ -275,7 +275,7 @@ def test_both_forms_of_rename_send_the_same(peer: HttpPeer, connect: Connect) ->
     catalog.rename_table(
         {"source": {"namespace": ["a"], "name": "s"}, "destination": {"namespace": ["b"], "name": "d"}}
     )
-    assert [each.json() for each in peer.received] == [RENAME, RENAME]
+    assert [request.json() for request in peer.received] == [RENAME, RENAME]
 
 
 def test_commit_table_is_another_name_of_update_table() -> None:

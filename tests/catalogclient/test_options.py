@@ -30,7 +30,7 @@ def test_options_and_keywords_are_equivalent(peer: HttpPeer) -> None:
     with RestCatalog(options) as one, RestCatalog(peer.url, warehouse="w", config_mode="never") as other:
         one.list_namespaces()
         other.list_namespaces()
-    assert [each.target for each in peer.received] == ["/v1/w/namespaces"] * 2
+    assert [request.target for request in peer.received] == ["/v1/w/namespaces"] * 2
     with pytest.raises(InvalidArgumentError):
         RestCatalog(options, warehouse="x")  # type: ignore[call-overload]
 
@@ -156,7 +156,7 @@ def test_a_configuration_without_prefix_means_no_prefix(peer: HttpPeer) -> None:
         assert catalog.prefix() == ""
     with RestCatalog.from_properties({"uri": peer.url, "prefix": "q"}) as catalog:
         catalog.list_namespaces()
-    assert [each.target for each in peer.received] == ["/v1/config?warehouse=w", "/v1/config", "/v1/q/namespaces"]
+    assert [request.target for request in peer.received] == ["/v1/config?warehouse=w", "/v1/config", "/v1/q/namespaces"]
 
 
 def test_credentials_from_properties() -> None:

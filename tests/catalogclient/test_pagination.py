@@ -24,18 +24,18 @@ def page(names: list[str], token: str | None = None) -> Response:
 
 
 def queries(peer: HttpPeer) -> list[str]:
-    return [each.target.partition("?")[2] for each in peer.received]
+    return [request.target.partition("?")[2] for request in peer.received]
 
 
 def test_empty_pages_do_not_end_the_list(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(page(["x", "y"], "t1"), page([], "t 2"), page(["z"]))
-    assert [each.name for each in connect().iter_tables("a", page_size=2)] == ["x", "y", "z"]
+    assert [table.name for table in connect().iter_tables("a", page_size=2)] == ["x", "y", "z"]
     assert queries(peer) == ["pageToken=&pageSize=2", "pageToken=t1&pageSize=2", "pageToken=t%202&pageSize=2"]
 
 
 def test_pages_without_a_requested_size_are_followed(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(page(["x"], "t1"), page(["y"], ""))
-    assert [each.name for each in connect().iter_views("a")] == ["x", "y"]
+    assert [view.name for view in connect().iter_views("a")] == ["x", "y"]
     assert queries(peer) == ["", "pageToken=t1"]
 
 
@@ -117,8 +117,8 @@ class Tree(HttpPeer):
         above = tuple(received.query.get("parent", "").split("\x1f")) if "parent" in received.query else ()
         if above and above == self.dropped:
             return Response(status=404)
-        result = [each for each in self.names if each[:-1] == above or (self.flat and not above)]
-        return in_json({"namespaces": [list(each) for each in result]})
+        result = [levels for levels in self.names if levels[:-1] == above or (self.flat and not above)]
+        return in_json({"namespaces": [list(levels) for levels in result]})
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -126,11 +126,11 @@ def test_recursive_iteration_yields_every_namespace_once(flat: bool) -> None:
     with Tree() as peer:
         peer.flat = flat
         with RestCatalog(peer.url) as catalog:
-            result = [each.namespace for each in catalog.iter_namespaces(recursive=True)]
+            result = [namespace.namespace for namespace in catalog.iter_namespaces(recursive=True)]
             assert sorted(result) == sorted(Tree.names)
-            below = [each.namespace for each in catalog.iter_namespaces(parent="a", recursive=True)]
+            below = [namespace.namespace for namespace in catalog.iter_namespaces(parent="a", recursive=True)]
             assert below == [("a", "x"), ("a", "y"), ("a", "x", "deep")]
-            direct = [each.namespace for each in catalog.iter_namespaces(parent="a")]
+            direct = [namespace.namespace for namespace in catalog.iter_namespaces(parent="a")]
             assert direct == [("a", "x"), ("a", "y")]
             peer.dropped = ("b",)
             assert len(list(catalog.iter_namespaces(recursive=True))) == len(Tree.names)

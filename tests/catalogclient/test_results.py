@@ -47,7 +47,7 @@ def test_pages(peer: HttpPeer, connect: Connect, body: Any, count: int, token: s
     assert len(page) == count
     assert page.next_page_token == token
     assert list(page) == page.namespaces
-    assert all(isinstance(each, NamespaceIdentifier) for each in page)
+    assert all(isinstance(namespace, NamespaceIdentifier) for namespace in page)
 
 
 def test_pages_of_tables_and_functions(peer: HttpPeer, connect: Connect) -> None:
@@ -232,7 +232,7 @@ def test_existence_uses_head_with_get_as_fallback(
 ) -> None:
     peer.respond(Response(status=head), in_json(LOADED, status=get or 500))
     assert connect().table_exists("a.t") is expected
-    assert [each.method for each in peer.received] == (["HEAD"] if get is None else ["HEAD", "GET"])
+    assert [request.method for request in peer.received] == (["HEAD"] if get is None else ["HEAD", "GET"])
     peer.respond(Response(status=head), in_json({"metadata": {}, "namespace": ["a"]}, status=get or 500))
     assert connect().namespace_exists("a") is expected
     peer.respond(Response(status=head), in_json({"metadata": {}}, status=get or 500))
@@ -243,7 +243,7 @@ def test_existence_uses_get_if_the_server_lists_no_head(peer: HttpPeer, connect:
     peer.respond(in_json({"endpoints": ["GET /v1/{prefix}/namespaces/{namespace}"]}), path="/v1/config")
     peer.respond(in_json({"namespace": ["a"]}))
     assert connect(config_mode="always").namespace_exists("a")
-    assert [each.method for each in peer.received] == ["GET", "GET"]
+    assert [request.method for request in peer.received] == ["GET", "GET"]
 
 
 def test_an_unknown_existence_is_an_error(peer: HttpPeer, connect: Connect) -> None:
@@ -262,7 +262,7 @@ def test_create_if_not_exists(peer: HttpPeer, connect: Connect) -> None:
     peer.respond(Response(status=409), in_json(LOADED))
     key = "01990c5e-7b1a-7c3d-8e21-0a1b2c3d4e5f"
     assert catalog.create_table_if_not_exists("a", request, idempotency_key=key, timeout=5) == METADATA
-    assert [each.method for each in peer.received[-2:]] == ["POST", "GET"]
+    assert [request.method for request in peer.received[-2:]] == ["POST", "GET"]
     peer.respond(Response(status=409), Response(status=404))
     with pytest.raises(NoSuchTableError):
         catalog.create_table_if_not_exists("a", request)

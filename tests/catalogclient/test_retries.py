@@ -34,7 +34,7 @@ LOST = Response(raw=b"", close=True)
 
 
 def keys(peer: HttpPeer) -> list[str | None]:
-    return [each.headers["Idempotency-Key"] for each in peer.received if each.path != "/v1/config"]
+    return [request.headers["Idempotency-Key"] for request in peer.received if request.path != "/v1/config"]
 
 
 def test_reads_are_repeated_until_the_server_responds(peer: HttpPeer, connect: Connect) -> None:
@@ -167,7 +167,7 @@ def test_refreshed_credentials_are_used_once_with_the_same_key(peer: HttpPeer, c
     tokens = iter(["old", "new", "new", "newer", "newest", "more"])
     peer.respond(Response(status=status), in_json(TABLE))
     connect(auth=BearerAuth(lambda: next(tokens)), retry=None).update_table("a.t", updates=[])
-    assert [each.headers["Authorization"] for each in peer.received] == ["Bearer old", "Bearer new"]
+    assert [request.headers["Authorization"] for request in peer.received] == ["Bearer old", "Bearer new"]
     assert len(set(keys(peer))) == 1
     peer.respond(Response(status=status))
     with pytest.raises(UnauthorizedError) as caught:
@@ -192,7 +192,7 @@ def test_credentials_are_added_to_every_attempt(peer: HttpPeer, connect: Connect
 
     peer.respond(Response(status=503), in_json({}))
     connect(auth=CustomAuth(fields)).list_namespaces()
-    assert [each.headers["A"] for each in peer.received] == ["b1", "b2"]
+    assert [request.headers["A"] for request in peer.received] == ["b1", "b2"]
 
 
 def test_closing_ends_a_pause(peer: HttpPeer, connect: Connect) -> None:

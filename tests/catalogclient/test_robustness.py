@@ -284,7 +284,9 @@ READS: list[Callable[[RestCatalog], object]] = [
     lambda catalog: current_snapshot(catalog.load_table("a.t")),
     lambda catalog: catalog.update_table("a.t", updates=[]).metadata_location,
     lambda catalog: list(catalog.plan_scan("a.t", poll_timeout=0.001)),
-    lambda catalog: [credentials.expires_at(each.config) for each in catalog.load_credentials("a.t", fallback=True)],
+    lambda catalog: [
+        credentials.expires_at(credential.config) for credential in catalog.load_credentials("a.t", fallback=True)
+    ],
     lambda catalog: catalog.create_namespace("a").properties,
     lambda catalog: list(catalog.iter_views("a")),
 ]

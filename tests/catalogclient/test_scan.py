@@ -32,7 +32,7 @@ def task(path: str, *deletes: int) -> dict[str, Any]:
 
 
 def requests(peer: HttpPeer) -> list[str]:
-    return [f"{each.method} {each.target}" for each in peer.received]
+    return [f"{request.method} {request.target}" for request in peer.received]
 
 
 def test_a_completed_plan_is_not_polled(peer: HttpPeer, connect: Connect) -> None:
@@ -50,7 +50,7 @@ def test_a_completed_plan_is_not_polled(peer: HttpPeer, connect: Connect) -> Non
     )
     with connect().plan_scan("a.t", {"select": ["id"], "filter": expressions.eq("id", 1)}) as scan:
         assert peer.received == []
-        result = [(each["data-file"]["file-path"], [one["file-path"] for one in gone]) for each, gone in scan]
+        result = [(task["data-file"]["file-path"], [one["file-path"] for one in gone]) for task, gone in scan]
     assert result == [("f0", []), ("f1", ["d1", "d0"])]
     assert scan.storage_credentials[0].config["k"] == "s3cr3t"
     assert requests(peer) == [f"POST {T}/plan"]
@@ -69,7 +69,7 @@ def test_cancelling_has_a_short_deadline_of_its_own(peer: HttpPeer, connect: Con
     peer.respond(in_json({"status": "completed", "plan-id": "p", "file-scan-tasks": [task("f")], "plan-tasks": ["k"]}))
     with connect(auth=CustomAuth(fields)).plan_scan("a.t") as scan:
         next(scan)
-    assert [each.method for each in peer.received] == ["POST", "DELETE"]
+    assert [request.method for request in peer.received] == ["POST", "DELETE"]
     assert left[0] > 500
     assert left[1] <= 10
 
@@ -112,7 +112,7 @@ class Planner:
 
 
 def part(*files: str, more: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"file_scan_tasks": [task(each) for each in files], "delete_files": [], "plan_tasks": list(more)}
+    return {"file_scan_tasks": [task(file) for file in files], "delete_files": [], "plan_tasks": list(more)}
 
 
 def scan_of(planner: Planner, *, poll_timeout: float = 300.0) -> ScanPlan:
@@ -128,7 +128,7 @@ def test_a_plan_is_polled_and_its_tasks_are_fetched_in_order() -> None:
         SUBMITTED, {"status": "submitted"}, {"status": "completed", **part("f0", more=("k1", "k2"))}, tasks=tasks
     )
     with scan_of(planner) as scan:
-        files = [each["data-file"]["file-path"] for each, _ in scan]
+        files = [task["data-file"]["file-path"] for task, _ in scan]
         assert scan.plan_id == "p"
     assert files == ["f0", "f1", "f2", "f3"]
     assert planner.delays == [1.0, 2.0]
@@ -185,7 +185,7 @@ def test_a_fetched_plan_is_not_cancelled() -> None:
     ):
         with scan_of(planner) as scan:
             next(scan)
-        assert not any(each.startswith("cancel") for each in planner.did)
+        assert not any(step.startswith("cancel") for step in planner.did)
 
 
 def test_a_plan_task_that_names_itself_ends_with_an_error() -> None:

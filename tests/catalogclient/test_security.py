@@ -35,7 +35,7 @@ def everything_seen(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], s
         caplog.set_level(logging.DEBUG, name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        yield lambda: caplog.text + "".join(str(each.message) for each in caught)
+        yield lambda: caplog.text + "".join(str(warning.message) for warning in caught)
 
 
 AUTHS: dict[str, Callable[[str], Any]] = {
@@ -174,4 +174,4 @@ def test_server_messages_cannot_forge_log_lines(
     with pytest.raises(CatalogError) as caught:
         connect().list_tables(["a\nFORGED"])
     assert "\n" not in str(caught.value)
-    assert not any("\n" in each.getMessage() or "\x1b" in each.getMessage() for each in caplog.records)
+    assert not any("\n" in record.getMessage() or "\x1b" in record.getMessage() for record in caplog.records)

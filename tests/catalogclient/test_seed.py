@@ -48,7 +48,7 @@ def test_on_first_use_the_config_is_requested_with_the_warehouse_and_the_prefix_
     assert peer.received == []
     catalog.list_namespaces()
     catalog.list_namespaces()
-    assert [each.target for each in peer.received] == ["/v1/config?warehouse=w", *["/v1/p/namespaces"] * 2]
+    assert [request.target for request in peer.received] == ["/v1/config?warehouse=w", *["/v1/p/namespaces"] * 2]
 
 
 def test_a_server_without_config_gets_the_warehouse_as_a_literal_path_segment(peer: HttpPeer, connect: Connect) -> None:
@@ -62,7 +62,7 @@ def test_catalog_name_is_an_alias_of_warehouse_and_warehouse_wins(peer: HttpPeer
     peer.respond(in_json({}))
     connect(catalog_name="old").load_config()
     connect(catalog_name="old", warehouse="new").load_config()
-    assert [each.query for each in peer.received] == [{"warehouse": "old"}, {"warehouse": "new"}]
+    assert [request.query for request in peer.received] == [{"warehouse": "old"}, {"warehouse": "new"}]
 
 
 def test_auth_of_type_bearer_carries_a_token(peer: HttpPeer, connect: Connect) -> None:
@@ -135,7 +135,7 @@ def test_update_table_takes_requirements_and_updates_and_commit_table_is_its_ali
     }
     catalog.update_table("a.t", body)
     catalog.commit_table("a.t", body)
-    assert [each.json() for each in peer.received] == [body, body]
+    assert [request.json() for request in peer.received] == [body, body]
     with pytest.raises(InvalidArgumentError):
         catalog.update_table("a.t", {"properties": {"a": "b"}})  # type: ignore[arg-type]
 
@@ -159,7 +159,7 @@ def test_every_post_and_delete_mutation_carries_an_idempotency_key(peer: HttpPee
     )
     catalog.drop_table("a.t")
     catalog.drop_namespace("a")
-    keys = [each.headers["Idempotency-Key"] for each in peer.received]
+    keys = [request.headers["Idempotency-Key"] for request in peer.received]
     assert None not in keys
     assert len(set(keys)) == 8
 

@@ -80,7 +80,7 @@ def test_keys_are_requested_for_every_attempt(peer: HttpPeer, connect: Connect) 
     keys = iter([("AK1", "s", None), ("AK2", "s", "T"), ("AK3", "s", None)])
     peer.respond(Response(status=503), Response(status=401), in_json({}))
     connect(auth=SigV4Auth("eu", credentials=lambda: next(keys))).list_namespaces()
-    used = [re.search(r"Credential=(\w+)/", each.headers["Authorization"]) for each in peer.received]
+    used = [re.search(r"Credential=(\w+)/", request.headers["Authorization"]) for request in peer.received]
     assert [match and match[1] for match in used] == ["AK1", "AK2", "AK3"]
     assert peer.received[1].headers["X-Amz-Security-Token"] == "T"
     peer.respond(Response(status=401))

@@ -27,7 +27,7 @@ ENVIRONMENT = {"PYTHONPATH": str(FOLDER.parent)}
 
 def modules() -> list[str]:
     result = pkgutil.walk_packages([str(FOLDER)], "catalogclient.")
-    return [each.name for each in result if not each.name.endswith("__main__") and "._cli" not in each.name]
+    return [module.name for module in result if not module.name.endswith("__main__") and "._cli" not in module.name]
 
 
 def test_every_public_name_is_listed() -> None:
@@ -74,7 +74,7 @@ def test_no_module_of_the_server_or_of_an_extra_is_imported() -> None:
         if "_cli" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             for name in names:
@@ -139,7 +139,7 @@ def test_hooks_receive_every_attempt_and_cannot_fail_it(
     peer.respond(Response(status=503), Response(raw=b"", close=True), in_json({}))
     spectator = Spectator()
     connect(hooks=[Heckler(), spectator]).list_tables("private.names")
-    logged = [type(each).__name__ for each in spectator.seen]
+    logged = [type(info).__name__ for info in spectator.seen]
     once = ["RequestInfo", "ResponseInfo"]
     assert logged == [*once, "RetryInfo", *once, "RetryInfo", *once]
     first, answered, pausing, _, lost = spectator.seen[:5]
@@ -160,7 +160,7 @@ def test_the_log_has_a_line_for_every_attempt(
     kind = {"Content-Type": "application/json", "X-Request-Id": "r-1"}
     peer.respond(Response(status=503), Response(headers=kind, body=b"{}"))
     connect().list_namespaces(page_token="hidden")
-    lines = [f"{each.levelname} {each.name} {each.getMessage()}" for each in caplog.records]
+    lines = [f"{record.levelname} {record.name} {record.getMessage()}" for record in caplog.records]
     assert len(lines) == 3
     assert "list_namespaces" in lines[0]
     assert "status 503" in lines[0]

@@ -40,17 +40,17 @@ def test_sixty_four_threads_share_one_catalog(peer: HttpPeer, connect: Connect) 
         results.extend(catalog.create_namespace(f"n{number}_{turn}", headers=mine) for turn in range(3))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
     assert len(results) == 192
-    paths = [each.path for each in peer.received]
+    paths = [request.path for request in peer.received]
     assert (paths.count("/v1/config"), paths.count("/token")) == (1, 1)
-    created = [each for each in peer.received if each.path == "/v1/p/namespaces"]
-    assert len({each.headers["Idempotency-Key"] for each in created}) == 192
+    created = [request for request in peer.received if request.path == "/v1/p/namespaces"]
+    assert len({request.headers["Idempotency-Key"] for request in created}) == 192
     # Calls do not share request data.
-    assert all(each.json()["namespace"][0].startswith(f"n{each.headers['X-Thread']}_") for each in created)
+    assert all(request.json()["namespace"][0].startswith(f"n{request.headers['X-Thread']}_") for request in created)
 
 
 def test_all_waiting_callers_get_the_failure_of_a_shared_request() -> None:
@@ -76,12 +76,12 @@ def test_all_waiting_callers_get_the_failure_of_a_shared_request() -> None:
     threads[0].start()
     begun.wait(30)
     assert flight.is_busy
-    for each in threads[1:]:
-        each.start()
+    for thread in threads[1:]:
+        thread.start()
     time.sleep(0.2)
     go_on.set()
-    for each in threads:
-        each.join(30)
+    for thread in threads:
+        thread.join(30)
     assert outcomes == ["once"] * 8
     assert len(calls) == 1
     assert flight.run(lambda: 7) == 7
@@ -194,8 +194,8 @@ def test_importing_opens_no_file_and_starts_no_thread() -> None:
         watching = True
         import catalogclient
         watching = False
-        bad = [each for each in seen if each[0].startswith(("socket.", "subprocess.", "os.putenv"))]
-        opened = [str(each[1][0]) for each in seen if each[0] == "open" and "netrc" in str(each[1][0])]
+        bad = [event for event in seen if event[0].startswith(("socket.", "subprocess.", "os.putenv"))]
+        opened = [str(event[1][0]) for event in seen if event[0] == "open" and "netrc" in str(event[1][0])]
         print(bad, opened, threading.active_count(), "botocore" in sys.modules, "rich" in sys.modules)
         """
     )
@@ -221,7 +221,7 @@ def test_the_last_sibling_closes_the_connections(peer: HttpPeer) -> None:
     catalog = RestCatalog(peer.url, config_mode="never")
     siblings = [catalog.with_auth({"type": "bearer", "token": str(number)}) for number in range(3)]
     catalog.close()
-    for each in siblings:
-        each.list_namespaces()
-        each.close()
-    assert len({each.connection for each in peer.received}) == 1
+    for sibling in siblings:
+        sibling.list_namespaces()
+        sibling.close()
+    assert len({request.connection for request in peer.received}) == 1

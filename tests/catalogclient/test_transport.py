@@ -141,9 +141,9 @@ def test_a_host_that_does_not_accept_times_out() -> None:
         deaf.listen(0)
         waiting = [socket.socket() for _ in range(4)]
         try:
-            for each in waiting:
-                each.setblocking(False)
-                each.connect_ex(deaf.getsockname())
+            for connection in waiting:
+                connection.setblocking(False)
+                connection.connect_ex(deaf.getsockname())
             with (
                 RestCatalog(
                     f"http://127.0.0.1:{deaf.getsockname()[1]}", timeout=0.3, retry=None, config_mode="never"
@@ -156,8 +156,8 @@ def test_a_host_that_does_not_accept_times_out() -> None:
             assert caught.value.phase == "connect"
             assert not caught.value.sent
         finally:
-            for each in waiting:
-                each.close()
+            for connection in waiting:
+                connection.close()
 
 
 def test_a_refused_connection() -> None:
@@ -332,8 +332,8 @@ def test_connections_are_reused_and_cookies_ignored(peer: HttpPeer, connect: Con
     for _ in range(3):
         catalog.list_namespaces()
         catalog.namespace_exists("a")
-    assert {each.connection for each in peer.received} == {1}
-    assert all(each.headers["Cookie"] is None for each in peer.received)
+    assert {request.connection for request in peer.received} == {1}
+    assert all(request.headers["Cookie"] is None for request in peer.received)
 
 
 def test_a_connection_closed_by_the_server_is_not_reused(peer: HttpPeer, connect: Connect) -> None:

@@ -34,7 +34,7 @@ def test_names_round_trip_through_a_path(levels: list[str], table: str) -> None:
     assert sent.isascii()
     _, version, prefix, _, namespace, _, last = sent.split("/")
     assert (version, prefix) == ("v1", "p")
-    assert [unquote(each) for each in namespace.split(UNIT_SEPARATOR.encoded)] == unfolded(levels)
+    assert [unquote(level) for level in namespace.split(UNIT_SEPARATOR.encoded)] == unfolded(levels)
     assert unquote(last) == table
 
 
@@ -49,7 +49,7 @@ def test_names_round_trip_with_any_separator(levels: list[str], separator: Separ
     sent = path(tuple(levels), separator=separator).split("/")[3]
     clean = [level for level in levels if separator.plain not in level and quoted(level).find(separator.encoded) < 0]
     if clean == levels:
-        assert [unquote(each) for each in sent.split(separator.encoded)] == levels
+        assert [unquote(level) for level in sent.split(separator.encoded)] == levels
 
 
 def quoted(level: str) -> str:
@@ -74,7 +74,7 @@ def test_referenced_views_round_trip_through_a_query(views: list[tuple[str, str]
     result = tuple(TableIdentifier((level,), name) for level, name in views)
     sent = _urls.query((("referenced-by", References(result)),), separator=UNIT_SEPARATOR)
     items = sent.removeprefix("?referenced-by=").split(",")
-    assert [unquote(each) for each in items] == [f"{level}\x1f{name}" for level, name in views]
+    assert [unquote(item) for item in items] == [f"{level}\x1f{name}" for level, name in views]
 
 
 @untimed
@@ -178,7 +178,7 @@ def test_a_dot_separator_is_sent_percent_encoded(peer: HttpPeer, connect: Connec
     catalog = connect(config_mode="always")
     catalog.list_tables(["a", "b"])
     catalog.list_namespaces(parent=["x.y", "b"])
-    assert [each.target for each in peer.received[1:]] == [
+    assert [request.target for request in peer.received[1:]] == [
         "/v1/namespaces/a%2Eb/tables",
         "/v1/namespaces?parent=x.y%1Fb",
     ]

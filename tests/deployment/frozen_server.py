@@ -53,8 +53,8 @@ def check() -> float:
         threading.Thread(target=_sign_in_until_killed, args=(frozen,), daemon=True).start()
         wait_until(lambda: hook.received, "the call of the hook")
         process = psutil.Process(frozen.process.pid)
-        for each in (process, *process.children(recursive=True)):
-            each.suspend()
+        for member in (process, *process.children(recursive=True)):
+            member.suspend()
         frozen_at = time.monotonic()
 
         def count_connections() -> int:
@@ -70,12 +70,12 @@ def check() -> float:
         connections = count_connections()
         with ThreadPoolExecutor(CLIENTS) as executor:
             retries = [executor.submit(retry, number) for number in range(CLIENTS)]
-            while not all(each.done() for each in retries):
+            while not all(retry.done() for retry in retries):
                 assert {sign_in(server, OTHER_EMAIL) for server in healthy} == {200}
                 # Each client has one request that waits, and one that has ended a moment ago.
                 assert count_connections() <= connections + 2 * CLIENTS
                 time.sleep(0.5)
-            seconds = max(each.result() for each in retries)
+            seconds = max(retry.result() for retry in retries)
         assert seconds > 30, "the frozen server held no lock"
         return seconds
 

@@ -128,7 +128,7 @@ class Programs:
             with contextlib.suppress(psutil.NoSuchProcess):
                 main = psutil.Process(program.process.pid)
                 for process in [main, *main.children(recursive=True)]:
-                    if any(each.laddr.port == port for each in process.net_connections("tcp")):
+                    if any(connection.laddr.port == port for connection in process.net_connections("tcp")):
                         return program
         raise RuntimeError("the fault had no effect: no process has the connection")
 

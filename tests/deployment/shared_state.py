@@ -67,9 +67,9 @@ def check(*, number: int = 6) -> None:
         assert statuses(tried)[429] == 2 * LIMIT - statuses(tried)[403]
 
         bearer = {"Authorization": f"Bearer {session['access_token']}"}
-        assert all(requests.get(f"{each.url}/user", headers=bearer, timeout=60).ok for each in servers)
+        assert all(requests.get(f"{server.url}/user", headers=bearer, timeout=60).ok for server in servers)
         requests.post(f"{first.url}/logout", headers=bearer, timeout=60).raise_for_status()
-        ended = [requests.get(f"{each.url}/user", headers=bearer, timeout=60) for each in others]
+        ended = [requests.get(f"{server.url}/user", headers=bearer, timeout=60) for server in others]
         assert statuses(ended) == {403: number - 1}
         refused = send_at_once(balancer, number, "/token?grant_type=refresh_token", {"refresh_token": successor})
         assert statuses(refused) == {400: number}

@@ -173,7 +173,7 @@ class _Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
 
 def _plain(attributes: Any) -> dict[str, Any]:
     def pairs() -> Iterator[tuple[str, Any]]:
-        for each in attributes:
-            yield each.key, getattr(each.value, each.value.WhichOneof("value") or "string_value")
+        for attribute in attributes:
+            yield attribute.key, getattr(attribute.value, attribute.value.WhichOneof("value") or "string_value")
 
     return dict(pairs())

@@ -58,7 +58,7 @@ CASES: dict[Hook, tuple[Any, Callable[[Api], None]]] = {
 def check_members(value: Any, type_: Any) -> None:
     """Raises AssertionError if the value has other members than the TypedDict, at any depth."""
     members = typing.get_type_hints(type_, vars(public), include_extras=True)
-    required = {name for name, each in members.items() if typing.get_origin(each) is not typing.NotRequired}
+    required = {name for name, member in members.items() if typing.get_origin(member) is not typing.NotRequired}
     assert required <= set(value) <= set(members)
     for name in required:
         if typing.is_typeddict(members[name]):

@@ -37,7 +37,7 @@ def text(to: str, *, user_id: UUID | None) -> Sms:
 
 
 def strangers(number: int) -> list[Email]:
-    return [email_to(f"{each}@example.org", user_id=uuid4()) for each in range(number)]
+    return [email_to(f"{index}@example.org", user_id=uuid4()) for index in range(number)]
 
 
 def post(*messages: Email | Sms) -> None:
@@ -134,7 +134,7 @@ def test_a_role_that_does_not_own_the_queue_migrates_without_indexes() -> None:
         transaction.set_rollback(True)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_class WHERE relname = ANY(%s)", ([namespaced(each) for each in INDEXES],)
+            "SELECT count(*) FROM pg_class WHERE relname = ANY(%s)", ([namespaced(index) for index in INDEXES],)
         )
         assert cursor.fetchone() == (len(INDEXES),)
 

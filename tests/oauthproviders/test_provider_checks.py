@@ -473,8 +473,8 @@ def test_the_doctor_reports_failing_steps_of_custom_providers(issuer: Issuer) ->
     context = DiagnosticContext(public_url="")
 
     def results() -> list[tuple[str, CheckOutcome, str]]:
-        found = [(each.subject, each.outcome, each.message) for each in ProviderDiagnostic().run(context)]
-        return [each for each in found if each[0] != "providers"]
+        found = [(finding.subject, finding.outcome, finding.message) for finding in ProviderDiagnostic().run(context)]
+        return [finding for finding in found if finding[0] != "providers"]
 
     [(subject, outcome, message)] = results()
     assert (subject, outcome) == ("provider custom:corp", CheckOutcome.OK)

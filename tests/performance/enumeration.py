@@ -107,8 +107,8 @@ def run(url: str, database_url: str, *, tries: int) -> None:
         line = f"{endpoint.name or endpoint.path:18}{medians['unknown']:20.2f}"
         for kind in KINDS[1:]:
             line += f"{medians[kind]:11.2f} ({medians[kind] - medians['unknown']:+6.2f})"
-        seen = {tuple(sorted(each)) for each in statuses.values()}
-        print(line + "   " + ", ".join(str(status) for each in sorted(seen) for status in each), flush=True)  # noqa: T201
+        seen = {tuple(sorted(codes)) for codes in statuses.values()}
+        print(line + "   " + ", ".join(str(status) for codes in sorted(seen) for status in codes), flush=True)  # noqa: T201
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def pss(process: psutil.Process) -> int:
 def processes(server: servers.LiveServer) -> list[psutil.Process]:
     """The server's processes in order of start."""
     root = psutil.Process(server.process.pid)
-    return [each for each in (root, *root.children(recursive=True)) if "postgres" not in each.name()]
+    return [process for process in (root, *root.children(recursive=True)) if "postgres" not in process.name()]
 
 
 def total(server: servers.LiveServer) -> int:

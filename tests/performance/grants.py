@@ -206,7 +206,7 @@ def run(url: str, folder: Path, *, users: int, times: int) -> None:
             lines.append(f"{grants:,} grants and sessions filled in: {time.monotonic() - begun:.0f} s")
             lines += measure_all(server, connection, label="filled tables", number=2, times=times)
         lines += explain(connection)
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     say("\n".join([f"{'ms':44}{'p50':>8}{'p95':>8}{'CPU':>8}   (load of the machine: {load})", *lines]))
 
 

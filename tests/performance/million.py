@@ -107,7 +107,7 @@ class Meter:
         client.get(path(0))
         server, database = cpu_seconds(self.server.process.pid), self._database()
         durations = [client.get(path(number)) for number in range(1, times + 1)]
-        took = [each for each, _, _ in durations]
+        took = [duration for duration, _, _ in durations]
         total = durations[-1][1].getheader("X-Total-Count")
         measurement = Measurement(
             name=name,
@@ -188,7 +188,7 @@ def measure_console(meter: Meter, *, email: str, users: int) -> None:
         assert token is not None
         form = {"csrfmiddlewaretoken": token[1], "name": email, "password": PASSWORD}
         browser.post(f"{url}/operator/login/", data=form, timeout=60).raise_for_status()
-        cookie = "; ".join(f"{each.name}={each.value}" for each in browser.cookies)
+        cookie = "; ".join(f"{cookie.name}={cookie.value}" for cookie in browser.cookies)
     client = Client(url, {"Cookie": cookie})
     pages = {
         "console: start page": lambda _: "/operator/",
@@ -239,7 +239,7 @@ def measure_beside(server: LiveServer, *, bearer: str, admin: str, seconds: int)
         beside = loaded(server, bearer, clients=16, path="/user", seconds=seconds)
         rounds.append((beside / alone, alone, beside, answered(listing) / (seconds + 2)))
     ratio, alone, beside, lists = sorted(rounds)[ROUNDS // 2]
-    spread = ", ".join(f"{each:.0%}" for each, *_ in rounds)
+    spread = ", ".join(f"{share:.0%}" for share, *_ in rounds)
     return (
         f"GET /user: {alone:.0f}/s alone, {beside:.0f}/s beside {lists:.0f} lists/s: {ratio:.0%} ({spread}; goal 80%)"
     )

@@ -93,7 +93,7 @@ def run(folder: Path, *, kind: str, rounds: int, seconds: int) -> None:
             for number in range(rounds + 1):
                 # The first one alternates too, because the second finds warm caches.
                 first, second = (off, on) if number % 2 else (on, off)
-                took = {each: milliseconds(each, bearer=bearer, seconds=seconds) for each in (first, second)}
+                took = {url: milliseconds(url, bearer=bearer, seconds=seconds) for url in (first, second)}
                 if number:
                     ratios.append(took[on] / took[off])
                     say(f"off {took[off]:.3f} ms, on {took[on]:.3f} ms: {ratios[-1]:.3f}")

@@ -254,7 +254,7 @@ def _sign(claims: dict[str, Any], header: dict[str, Any]) -> str:
 def test_a_token_without_a_valid_signature_is_refused(
     jwt_keys: None, header: dict[str, Any], claims: dict[str, Any], signature: bytes, parts: list[str]
 ) -> None:
-    encoded = [crypto.base64url_encode(orjson.dumps(each)) for each in (_plain(header), _plain(claims))]
+    encoded = [crypto.base64url_encode(orjson.dumps(part)) for part in (_plain(header), _plain(claims))]
     assert decode(".".join([*encoded, crypto.base64url_encode(signature)])) is None
     assert decode(".".join([*encoded, *parts])) is None
     assert decode("".join(parts)) is None

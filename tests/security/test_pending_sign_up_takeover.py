@@ -184,10 +184,10 @@ SIGN_UPS = {
 @pytest.mark.parametrize("requests", SIGN_UPS.values(), ids=SIGN_UPS)
 def test_no_password_holds_after_different_sign_ups(api: Api, mailbox: Mailbox, requests: list[str], by: str) -> None:
     responses = [
-        sign_up(api, each, path=each, data={"from": each}).json()
-        if each.startswith("/")
-        else sign_up(api, each, data={"from": each}).json()
-        for each in requests
+        sign_up(api, request, path=request, data={"from": request}).json()
+        if request.startswith("/")
+        else sign_up(api, request, data={"from": request}).json()
+        for request in requests
     ]
     user = User.objects.get()
     for request, shown in zip(requests[1:], responses[1:], strict=True):
@@ -221,7 +221,7 @@ def test_the_person_who_confirms_chooses_the_password(api: Api, mailbox: Mailbox
     sign_up(api, OWNERS)
     session = api.post("/verify", newest_link(mailbox)).json()
     assert api.put("/user", {"password": "a third one"}, bearer=session["access_token"]).status_code == 200
-    assert [sign_in(api, each) for each in (STRANGERS, OWNERS, "a third one")] == [400, 400, 200]
+    assert [sign_in(api, password) for password in (STRANGERS, OWNERS, "a third one")] == [400, 400, 200]
 
 
 def test_the_confirmation_can_carry_the_password(api: Api, mailbox: Mailbox) -> None:
@@ -383,7 +383,7 @@ def test_parallel_sign_ups_activate_a_password_only_if_it_is_the_same(
     ]
     assert len(usable) == 1
     is_same = passwords[0] == passwords[1]
-    assert [sign_in(api, each) for each in passwords] == [200 if is_same else 400] * 2
+    assert [sign_in(api, password) for password in passwords] == [200 if is_same else 400] * 2
 
 
 # The response to a duplicate

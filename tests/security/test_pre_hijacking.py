@@ -358,7 +358,7 @@ def test_the_linked_address_is_confirmed_by_its_own_link(world: World) -> None:
 def test_a_linked_identity_signs_in_before_its_address_is_confirmed(world: World) -> None:
     token = phone_account_with_linked_identity(world)
     fragment = redirect_fragment(world.browser.sign_in())
-    first, second = (world.api.get("/user", bearer=each).json() for each in (token, fragment["access_token"]))
+    first, second = (world.api.get("/user", bearer=bearer).json() for bearer in (token, fragment["access_token"]))
     assert (first["id"], first["phone"]) == (second["id"], second["phone"])
 
 

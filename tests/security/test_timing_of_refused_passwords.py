@@ -110,7 +110,7 @@ def test_every_refusal_costs_the_same(api: Api, recorded: RecordedMetrics) -> No
     expected = work["unknown"]
     assert expected["bcrypt", "04"] == 4
     assert expected["argon2id", "m=32,t=3,p=2"] == expected["fbscrypt", "n=14,r=8,p=1"] == 1
-    assert {name: each for name, each in work.items() if each != expected} == {}
+    assert {name: units for name, units in work.items() if units != expected} == {}
 
 
 @pytest.mark.usefixtures("accounts", "no_request_limits")

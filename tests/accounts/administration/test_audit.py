@@ -26,10 +26,10 @@ def entries(number: int) -> list[str]:
     made = [
         AuditLogEntry(
             id=uuid4(),
-            created_at=at + timedelta(seconds=each),
-            payload={"action": "login", "log_type": "account", "actor_username": f"user{each}@example.com"},
+            created_at=at + timedelta(seconds=index),
+            payload={"action": "login", "log_type": "account", "actor_username": f"user{index}@example.com"},
         )
-        for each in range(number)
+        for index in range(number)
     ]
     AuditLogEntry.objects.bulk_create(made)
     return [str(entry.id) for entry in reversed(made)]

@@ -150,9 +150,9 @@ def test_soft_deletion_removes_personal_data(api: Api) -> None:
     assert shown["deleted_at"] == shown["updated_at"]
     kept = ("role", "aud", "banned_until", "email_confirmed_at", "invited_at", "created_at")
     assert {name: shown[name] for name in kept} == {name: before[name] for name in kept}
-    identities = {each["provider"]: each for each in shown["identities"]}
+    identities = {identity["provider"]: identity for identity in shown["identities"]}
     assert identities["email"]["id"] == "2nwYTDX383VtO4WchFBS2BRlDnGaCAiNkzky3KfyxrU"
-    assert [each["identity_data"] for each in shown["identities"]] == [{}, {}]
+    assert [identity["identity_data"] for identity in shown["identities"]] == [{}, {}]
     assert User.objects.get(id=KNOWN).password is None
     assert (Session.objects.count(), OneTimeToken.objects.count(), Factor.objects.count()) == (0, 0, 0)
     for trace in (EMAIL, PHONE, "Testperson"):

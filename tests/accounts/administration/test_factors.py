@@ -189,13 +189,13 @@ def test_removal_lowers_sessions_of_factor(api: Api, factor_type: str, method: s
         make_factor(user, factor_type=factor_type, friendly_name="lost"),
         make_factor(user, friendly_name="kept"),
     )
-    stepped_up = [make_session(user, factor_id=each.id, aal="aal2").session for each in (factor, other)]
+    stepped_up = [make_session(user, factor_id=enrolled.id, aal="aal2").session for enrolled in (factor, other)]
     at = timezone.now()
     for session in stepped_up:
         AmrClaim.objects.create(session=session, authentication_method=method, created_at=at, updated_at=at)
     shown = expect_success(api, "DELETE", path(user, factor))
     assert (shown["id"], shown["friendly_name"], shown["status"]) == (str(factor.id), "lost", "verified")
-    assert [each.friendly_name for each in Factor.objects.all()] == ["kept"]
+    assert [factor.friendly_name for factor in Factor.objects.all()] == ["kept"]
     lost, kept = (Session.objects.get(id=session.id) for session in stepped_up)
     assert (lost.aal, lost.factor_id) == ("aal1", None)
     assert (kept.aal, kept.factor_id) == ("aal2", other.id)

@@ -36,14 +36,14 @@ def make_users(number: int, **columns: Any) -> list[str]:
         User(
             id=uuid4(),
             aud="authenticated",
-            email=f"user{each}@example.com",
-            created_at=at + timedelta(seconds=each),
+            email=f"user{index}@example.com",
+            created_at=at + timedelta(seconds=index),
             updated_at=at,
             raw_user_meta_data={},
             raw_app_meta_data={},
             **columns,
         )
-        for each in range(number)
+        for index in range(number)
     ]
     User.objects.bulk_create(made)
     return [str(user.id) for user in made]
@@ -106,7 +106,7 @@ def test_trailing_slash_is_kept_in_links(api: Api) -> None:
 
 def test_pages_contain_each_user_once(api: Api) -> None:
     made = make_users(7)
-    shown = [each for page in range(1, 5) for each in ids(api, f"?page={page}&per_page=2")]
+    shown = [user_id for page in range(1, 5) for user_id in ids(api, f"?page={page}&per_page=2")]
     assert shown == made[::-1]
     assert read_list_headers(api, "?page=4&per_page=2")[1] == "7"
     assert ids(api, "?page=0&per_page=2") == ids(api, "?page=1&per_page=2")
@@ -145,7 +145,9 @@ def test_the_first_of_several_orders_counts(api: Api) -> None:
 def test_users_with_equal_times_are_sorted_by_id(api: Api, order: str) -> None:
     make_users(6)
     User.objects.update(created_at=START)
-    shown = [each for page in range(1, 4) for each in ids(api, f"?page={page}&per_page=2&sort=created_at+{order}")]
+    shown = [
+        user_id for page in range(1, 4) for user_id in ids(api, f"?page={page}&per_page=2&sort=created_at+{order}")
+    ]
     assert shown == sorted(shown, reverse=order == "desc")
     assert len(set(shown)) == 6
 
@@ -311,9 +313,9 @@ def test_list_contains_complete_users(api: Api) -> None:
     user = make_user(email="ann@example.com", data={"a": [1.5, None, {"b": "ü"}]}, banned_until=START)
     make_factor(user, friendly_name="phone", secret="hidden")
     make_user(email="bob@example.com", deleted_at=START)
-    shown = {each["email"]: each for each in expect_success(api, "GET", "/admin/users")["users"]}
-    for each in User.objects.all():
-        assert shown[each.email or ""] == expect_success(api, "GET", f"/admin/users/{each.id}")
+    shown = {user["email"]: user for user in expect_success(api, "GET", "/admin/users")["users"]}
+    for stored in User.objects.all():
+        assert shown[stored.email or ""] == expect_success(api, "GET", f"/admin/users/{stored.id}")
     assert len(shown["ann@example.com"]["identities"]) == 1
     assert shown["ann@example.com"]["factors"][0]["friendly_name"] == "phone"
     assert "factors" not in shown["bob@example.com"]
@@ -508,7 +510,7 @@ def _by_cursor(user_filter: UserFilter, *, size: int) -> list[list[UUID]]:
 
 def _without_times() -> list[UUID]:
     """The ids of ten users, oldest first; the times of some of them are not known, which makes them the latest."""
-    made = [UUID(each) for each in make_users(10)]
+    made = [UUID(user_id) for user_id in make_users(10)]
     User.objects.filter(id__in=made[::2]).update(created_at=None, updated_at=None)
     return [*made[1::2], *sorted(made[::2])]
 
@@ -543,7 +545,7 @@ def test_user_without_times_equals_listed_user(api: Api) -> None:
 def test_cursors_lead_through_users_without_times(filter: str, is_ascending: bool, size: int) -> None:
     expected = _without_times() if is_ascending else _without_times()[::-1]
     pages = _by_cursor(UserFilter(aud="authenticated", text=filter, is_ascending=is_ascending), size=size)
-    assert [each for page in pages for each in page] == expected
+    assert [user_id for page in pages for user_id in page] == expected
     assert {len(page) for page in pages[:-1]} == {size}
 
 

@@ -84,7 +84,7 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
     assert (shown["role"], shown["email"], shown["phone"]) == ("testing", "new@example.com", "234567890")
     assert shown["app_metadata"] == {"provider": "email", "providers": ["email"], "roles": ["writer", "editor"]}
     assert "banned_until" in shown
-    identities = {each["provider"]: each for each in shown["identities"]}
+    identities = {identity["provider"]: identity for identity in shown["identities"]}
     assert identities["email"]["identity_data"]["email"] == identities["email"]["email"] == "new@example.com"
     assert identities["email"]["identity_data"]["email_verified"] is False
     assert identities["phone"]["identity_data"] == {
@@ -93,7 +93,7 @@ def test_several_changes_in_one_request(api: Api, mailbox: Mailbox) -> None:
         "email_verified": False,
         "phone_verified": False,
     }
-    assert {each["id"] for each in shown["identities"]} == {str(user.id)}
+    assert {identity["id"] for identity in shown["identities"]} == {str(user.id)}
     assert shown == expect_success(api, "GET", path(user))
     assert (mailbox.emails, mailbox.sms) == ([], [])
     (entry,) = audit_payloads()
@@ -190,9 +190,9 @@ def test_new_password_revokes_sessions_and_secrets(api: Api) -> None:
     assert "new_email" not in shown
     assert list(Session.objects.values_list("id", flat=True)) == [bystander.session.id]
     assert (OneTimeToken.objects.count(), FlowState.objects.count()) == (0, 0)
-    for each in signed_in:
-        assert api.get("/user", bearer=each.access_token).json()["error_code"] == "session_not_found"
-        response = api.post("/token?grant_type=refresh_token", {"refresh_token": each.refresh_token})
+    for session in signed_in:
+        assert api.get("/user", bearer=session.access_token).json()["error_code"] == "session_not_found"
+        response = api.post("/token?grant_type=refresh_token", {"refresh_token": session.refresh_token})
         assert response.json()["error_code"] == "refresh_token_not_found"
     assert can_sign_in(api, "newsecret", email=EMAIL)
     assert not can_sign_in(api, PASSWORD, email=EMAIL)
@@ -291,7 +291,10 @@ def test_an_anonymous_user_becomes_permanent(
     user = make_user(email="", password="", is_anonymous=True, raw_app_meta_data={})
     user.identities.all().delete()
     shown = expect_success(api, "PUT", path(user), changes)
-    assert (shown["is_anonymous"], [each["provider"] for each in shown["identities"]]) == (is_anonymous, [provider])
+    assert (shown["is_anonymous"], [identity["provider"] for identity in shown["identities"]]) == (
+        is_anonymous,
+        [provider],
+    )
     assert shown["app_metadata"] == {}
 
 
@@ -334,7 +337,7 @@ def test_first_password_creates_email_identity_when_enabled(api: Api, auth_confi
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
     shown = expect_success(api, "PUT", path(user), {"password": "newsecret", "app_metadata": {"plan": "pro"}})
-    assert [each["provider"] for each in shown["identities"]] == ["google", "email"]
+    assert [identity["provider"] for identity in shown["identities"]] == ["google", "email"]
     assert shown["identities"][1]["identity_data"]["email_verified"] is True
     assert shown["app_metadata"] == {"provider": "google", "providers": ["google", "email"], "plan": "pro"}
 
@@ -355,7 +358,7 @@ def test_first_password_creates_no_identity_by_default(
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": enabled})
     shown = expect_success(api, "PUT", path(user), {"password": "newsecret"})
-    assert [each["provider"] for each in shown["identities"]] == ["google"]
+    assert [identity["provider"] for identity in shown["identities"]] == ["google"]
 
 
 def test_second_password_creates_no_identity(api: Api, auth_config: ChangeConfig) -> None:
@@ -363,7 +366,7 @@ def test_second_password_creates_no_identity(api: Api, auth_config: ChangeConfig
     Identity.objects.update(provider="google", provider_id=str(uuid4()))
     auth_config(experimental={"email_identity_on_password_enabled": True})
     shown = expect_success(api, "PUT", path(user), {"password": "newsecret"})
-    assert [each["provider"] for each in shown["identities"]] == ["google"]
+    assert [identity["provider"] for identity in shown["identities"]] == ["google"]
 
 
 def test_new_role_applies_to_next_token(api: Api) -> None:

@@ -338,7 +338,7 @@ def test_log_contains_no_configured_headers_or_address(
     auth_config(recipients={"service_headers": {"X-Key": ("hunter2",)}})
     service.respond(Response(raw=b"", close=True))
     validate(EMAIL)
-    shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
+    shown = " ".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
     assert "the email validation service gave no response" in shown
     assert "hunter2" not in shown
     assert EMAIL not in shown

@@ -59,9 +59,9 @@ def owner(api: Api) -> Owner:
 def respond_after(user: User, call: Call, by: Callable[[], object]) -> ApiResponse:
     """The response to a request that was authenticated before `by` and writes after it; both wait for one row."""
 
-    def run(each: Callable[[], Any]) -> Any:
+    def run(request: Callable[[], Any]) -> Any:
         try:
-            return each()
+            return request()
         finally:
             connection.close()
 

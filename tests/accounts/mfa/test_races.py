@@ -80,8 +80,10 @@ def test_concurrent_step_ups_of_two_sessions_do_not_deadlock(api: Api) -> None:
         ]
         responses = run_concurrently(
             *[
-                lambda each=each: factor_requests.verify(api, each[0], each[1], each[2], factor_requests.code())
-                for each in challenges
+                lambda challenge=challenge: factor_requests.verify(
+                    api, challenge[0], challenge[1], challenge[2], factor_requests.code()
+                )
+                for challenge in challenges
             ]
         )
         # The first ends the other sign-in, which was below its level.

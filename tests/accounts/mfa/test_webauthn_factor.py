@@ -430,7 +430,7 @@ def test_passkey_is_rejected_as_second_factor(api: Api, auth_config: ChangeConfi
     assert_error(passkey_requests.sign_in(api, device, credential=key), *passkey_requests.REFUSED)
     assert Passkey.objects.count() == 1
     challenge = start_challenge(api, owner.token, owner.factor.id)
-    assert [each["id"] for each in challenge["options"]["allowCredentials"]] == [encode(key.id)]
+    assert [credential["id"] for credential in challenge["options"]["allowCredentials"]] == [encode(key.id)]
 
 
 def test_response_is_accepted_once(api: Api) -> None:

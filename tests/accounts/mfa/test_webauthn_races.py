@@ -21,7 +21,10 @@ def test_challenge_is_accepted_once(api: Api) -> None:
         {"type": "create", "credential_response": Authenticator().create(challenge["options"])} for _ in range(6)
     ]
     results = run_concurrently(
-        *[lambda each=each: verify(api, owner.token, owner.factor.id, challenge["id"], each) for each in responses]
+        *[
+            lambda response=response: verify(api, owner.token, owner.factor.id, challenge["id"], response)
+            for response in responses
+        ]
     )
     assert status_counts(results) == {200: 1, 422: 5}
 
@@ -30,10 +33,10 @@ def test_concurrent_challenges_verify_new_factor_once(api: Api) -> None:
     owner = make_unverified()
     challenge = [start_challenge(api, owner.token, owner.factor.id) for _ in range(4)]
     responses = [
-        (each["id"], {"type": "create", "credential_response": Authenticator().create(each["options"])})
-        for each in challenge
+        (ceremony["id"], {"type": "create", "credential_response": Authenticator().create(ceremony["options"])})
+        for ceremony in challenge
     ]
     results = run_concurrently(
-        *[lambda each=each: verify(api, owner.token, owner.factor.id, *each) for each in responses]
+        *[lambda response=response: verify(api, owner.token, owner.factor.id, *response) for response in responses]
     )
     assert status_counts(results) == {200: 1, 422: 3}

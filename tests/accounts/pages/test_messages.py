@@ -138,7 +138,7 @@ def test_an_unknown_address_gets_the_same_response_to_a_recovery(user: User, mai
         response = browser.submit(RECOVER, email=address)
         page = browser.get(response.headers["Location"])
         wrong = browser.submit(response.headers["Location"], code="000000")
-        texts = [without_token(each).replace(address, "") for each in (page, wrong)]
+        texts = [without_token(response).replace(address, "") for response in (page, wrong)]
         pages.append((read_location(response), wrong.status_code, texts))
     assert pages[0] == pages[1]
     assert [message.to for message in mailbox.emails] == ["ada@example.com"]

@@ -69,8 +69,8 @@ def test_own_passkeys_are_listed_oldest_first(api: Api) -> None:
     make_owner(api)
     second = Passkey.objects.filter(user=holder.user).latest("created_at")
     assert api.get("/passkeys", bearer=holder.token).json() == [
-        {"id": str(each.id), "friendly_name": "Passkey", "created_at": rfc3339(each.created_at)}
-        for each in (holder.passkey, second)
+        {"id": str(passkey.id), "friendly_name": "Passkey", "created_at": rfc3339(passkey.created_at)}
+        for passkey in (holder.passkey, second)
     ]
 
 

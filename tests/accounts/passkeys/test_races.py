@@ -35,11 +35,13 @@ def test_concurrent_registrations_respect_limit(api: Api, auth_config: ChangeCon
     made = make_session()
     device = Authenticator()
     challenge = [start_registration(api, made.access_token) for _ in range(6)]
-    made_credentials = [device.create(each["options"]) for each in challenge]
+    made_credentials = [device.create(ceremony["options"]) for ceremony in challenge]
     responses = run_concurrently(
         *[
-            lambda each=each, credential=credential: complete(api, made.access_token, each["challenge_id"], credential)
-            for each, credential in zip(challenge, made_credentials, strict=True)
+            lambda ceremony=ceremony, credential=credential: complete(
+                api, made.access_token, ceremony["challenge_id"], credential
+            )
+            for ceremony, credential in zip(challenge, made_credentials, strict=True)
         ]
     )
     assert status_counts(responses) == {200: 2, 422: 4}

@@ -212,7 +212,7 @@ def test_broken_connection_accepts_password_with_warning(
 def _assert_accepted(api: Api, service: FakeServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="accounts.passwords.breaches"):
         assert sign_up(api).status_code == 200
-    assert [(each.levelname, each.message) for each in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
+    assert [(record.levelname, record.message) for record in caplog.records] == [("WARNING", NO_CHECK_ALLOWED)]
     service.wait_for_requests(1)
     assert len(service.received) == 1
 
@@ -286,7 +286,7 @@ def test_log_contains_no_password_or_hash(
     auth_config(breaches={"fail_closed": fail_closed})
     service.respond(response)
     sign_up(api, secret)
-    shown = " ".join(f"{each.getMessage()} {vars(each)}" for each in caplog.records)
+    shown = " ".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
     assert secret not in shown
     digest = hashlib.sha1(secret.encode()).hexdigest().upper()
     assert digest[5:12] not in shown.upper()

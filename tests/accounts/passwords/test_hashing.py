@@ -183,4 +183,4 @@ def test_every_failed_verification_computes_own_hash(
     monkeypatch.setattr(argon2.PasswordHasher, "verify", spy)
     assert not hashing.verify_password(password, stored)
     parameters = hashing.hash_password("any").rpartition("$")[0].rpartition("$")[0]
-    assert [each for each in compared if each.startswith(parameters)]
+    assert [stored for stored in compared if stored.startswith(parameters)]

@@ -264,16 +264,16 @@ def test_foreign_keys_reject_unknown_accounts(run: Run, table: str, columns: dic
 
 def test_deletion_of_an_account_cascades_to_its_own_rows_only(run: Run) -> None:
     user, other = make_user(), make_user()
-    for each in (user, other):
-        make_session(each)
-        make_legacy_tokens(each)
-        factor = make_factor(each)
+    for owner in (user, other):
+        make_session(owner)
+        make_legacy_tokens(owner)
+        factor = make_factor(owner)
         FactorChallenge.objects.create(factor=factor, created_at=TEN)
-        RecoveryCode.objects.create(user=each, code_hash="x", created_at=TEN)
-        Passkey.objects.create(user=each, credential_id=each.id.bytes, public_key=b"x")
-        PasskeyChallenge.objects.create(user=each, challenge_type="registration", session_data={}, expires_at=TEN)
-        make_one_time_token(each)
-        make_flow(each)
+        RecoveryCode.objects.create(user=owner, code_hash="x", created_at=TEN)
+        Passkey.objects.create(user=owner, credential_id=owner.id.bytes, public_key=b"x")
+        PasskeyChallenge.objects.create(user=owner, challenge_type="registration", session_data={}, expires_at=TEN)
+        make_one_time_token(owner)
+        make_flow(owner)
     audit.record(audit.Action.LOGIN, actor=read_record(user), caller=Caller(), at=timezone.now())
     tables: list[Any] = [
         Identity,

@@ -202,7 +202,7 @@ def test_only_identities_with_the_address_become_verified(api: Api) -> None:
             provider=provider, provider_id="7", user=user, identity_data=data, created_at=at, updated_at=at
         )
     session_fragment(open_link(api, make_one_time_token(user, TokenType.CONFIRMATION).link_token, "signup"), "signup")
-    verified = {each.provider: each.identity_data["email_verified"] for each in Identity.objects.all()}
+    verified = {identity.provider: identity.identity_data["email_verified"] for identity in Identity.objects.all()}
     assert verified == {"email": True, "google": True, "github": False}
 
 

@@ -82,13 +82,19 @@ def test_every_operation_has_a_summary_and_a_unique_id(built: dict[str, Any]) ->
 
 def test_every_variable_of_a_path_is_a_parameter(built: dict[str, Any]) -> None:
     for operation in operations.operations():
-        named = [each["name"] for each in built["paths"][operation.path]["parameters"] if each.get("in") == "path"]
+        named = [
+            parameter["name"]
+            for parameter in built["paths"][operation.path]["parameters"]
+            if parameter.get("in") == "path"
+        ]
         assert named == operation.variables
 
 
 def test_every_error_of_the_api_is_declared() -> None:
     declared = {
-        error for each in operations.operations() for error in (*each.documented_errors, *each.doc.redirect_errors)
+        error
+        for operation in operations.operations()
+        for error in (*operation.documented_errors, *operation.doc.redirect_errors)
     }
     of_hooks = {error for error in error_classes() if error.__module__ == "hooks.errors"}
     undeclared = error_classes() - declared - of_hooks - set(responses.ANYWHERE)

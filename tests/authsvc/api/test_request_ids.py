@@ -29,7 +29,7 @@ def test_every_request_has_a_unique_id(api: Api, caplog: pytest.LogCaptureFixtur
             api.get("/settings", headers={"X-Request-Id": "chosen"})
     ids = [record.request_id for record in lines(caplog, "request completed")]
     assert len(set(ids)) == 3
-    assert {UUID(each).version for each in ids} == {4}
+    assert {UUID(request_id).version for request_id in ids} == {4}
 
 
 def test_the_id_can_come_from_a_header(api: Api, auth_config: ChangeConfig, caplog: pytest.LogCaptureFixture) -> None:

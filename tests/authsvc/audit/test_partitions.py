@@ -111,8 +111,8 @@ def test_many_entries_stay_in_the_default_partition(next_year: datetime, caplog:
     assert set(places()) == {"audit_log_entries_default"}
     [record] = caplog.records
     assert record.message == "audit entries stay in the default partition"
-    assert {each.name for each in existing()} >= {table_of(partitions.next_month(next_year))}
-    assert table_of(next_year) not in {each.name for each in existing()}
+    assert {partition.name for partition in existing()} >= {table_of(partitions.next_month(next_year))}
+    assert table_of(next_year) not in {partition.name for partition in existing()}
 
     # A month later, the month has its own partition and sign-ins do not wait for the default one.
     partitions.maintain(at=partitions.next_month(next_year))
@@ -138,10 +138,10 @@ def test_months_before_a_partition_made_by_hand_are_made(next_year: datetime, en
 def test_partitions_of_a_wrong_future_leave_the_months_between(next_year: datetime) -> None:
     partitions.maintain(at=next_year + 3 * YEAR)
     with connection.cursor() as cursor:
-        for each in existing():
-            if each.end <= next_year + 3 * YEAR:
-                cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {each.name}")
-                cursor.execute(f"DROP TABLE {each.name}")
+        for partition in existing():
+            if partition.end <= next_year + 3 * YEAR:
+                cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {partition.name}")
+                cursor.execute(f"DROP TABLE {partition.name}")
     partitions.maintain(at=next_year)
     store(next_year)
     assert places() == [table_of(next_year)]
@@ -169,7 +169,7 @@ def test_a_partition_that_cannot_be_detached_keeps_no_other_one(
 
         # The month of the second one is not made again, and later months are.
         partitions.maintain(at=at + 2 * YEAR)
-        assert second.name not in {each.name for each in existing()}
+        assert second.name not in {partition.name for partition in existing()}
         assert existing()[-1].end > at + 2 * YEAR
 
 
@@ -180,7 +180,7 @@ def test_the_partition_of_a_month_is_detached_when_its_last_entry_has_expired(
 ) -> None:
     auth_config(audit={"retention": timedelta(days=30), "drop_expired": is_dropped})
     partitions.maintain(at=next_year)
-    expired = [each.name for each in existing() if each.end <= next_year - timedelta(days=30)]
+    expired = [partition.name for partition in existing() if partition.end <= next_year - timedelta(days=30)]
     assert expired == []  # those were detached
     kept = existing()
     end = kept[0].end
@@ -262,7 +262,7 @@ def test_a_failure_keeps_no_later_month_from_being_made(
     partitions.maintain(at=at)
     failures = [record for record in caplog.records if record.message == "audit partitions not maintained"]
     assert len(failures) == 2, "the month of the new entry, and the deletion of the expired one"
-    names = {each.name for each in existing()}
+    names = {partition.name for partition in existing()}
     following = partitions.next_month(at)
     assert table_of(at) not in names
     assert {table_of(following), table_of(partitions.next_month(following))} <= names
@@ -349,5 +349,5 @@ def test_a_month_detached_by_hand_prevents_no_later_one(next_year: datetime) -> 
     with connection.cursor() as cursor:
         cursor.execute(f"ALTER TABLE audit_log_entries DETACH PARTITION {detached.name}")
     partitions.maintain(at=next_year + YEAR)
-    assert detached.name not in {each.name for each in existing()}
+    assert detached.name not in {partition.name for partition in existing()}
     assert existing()[-1].end > next_year + YEAR

@@ -252,7 +252,7 @@ def test_the_dashboard_needs_few_statements(console: Console, operator: User) ->
     console.get()
     with CaptureQueriesContext(connection) as statements:
         console.get()
-    queries = [each["sql"] for each in statements if each["sql"].startswith("SELECT")]
+    queries = [statement["sql"] for statement in statements if statement["sql"].startswith("SELECT")]
     assert len(queries) <= 8
 
 

@@ -206,7 +206,7 @@ def test_the_response_reveals_no_account(operator: User, mailbox: Mailbox) -> No
         statements.append([sql.split()[0] for sql in counted_statements(captured)])
     assert [response[0] for response in responses] == [200] * len(addresses)
     assert all(response == responses[0] for response in responses)
-    assert all(len(each) == len(statements[0]) for each in statements), statements
+    assert all(len(statement) == len(statements[0]) for statement in statements), statements
     assert [mail.to for mail in mailbox.emails] == ["op@example.com", "banned@example.com"]
 
 

@@ -171,11 +171,11 @@ def test_all_failed_messages_are_retried(inside: Console) -> None:
     expired = send_email(expires_at=timezone.now() - timedelta(seconds=1))
     page = inside.get(f"{LIST}retry/")
     assert b"4 messages failed" in page.content
-    assert [row_of(each).status for each in helped] == ["failed"] * 3
+    assert [row_of(job).status for job in helped] == ["failed"] * 3
     done = inside.submit(f"{LIST}retry/")
     text = inside.get(done.headers["Location"]).content.decode()
     assert "Retrying 3 messages. Skipped 1: expired" in text
-    assert [row_of(each).status for each in helped] == ["todo"] * 3
+    assert [row_of(job).status for job in helped] == ["todo"] * 3
     assert row_of(expired).status == "failed"
 
 

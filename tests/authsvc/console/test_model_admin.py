@@ -135,7 +135,11 @@ def test_secret_columns_are_not_selected(inside: Console, operator: User) -> Non
     with CaptureQueriesContext(connection) as statements:
         inside.get(LIST)
         inside.get(f"{LIST}{operator.pk}/change/")
-    queries = [each["sql"] for each in statements if "last_sign_in_at" in each["sql"] and '"' in each["sql"]]
+    queries = [
+        statement["sql"]
+        for statement in statements
+        if "last_sign_in_at" in statement["sql"] and '"' in statement["sql"]
+    ]
     assert queries
     assert not [sql for sql in queries if '"encrypted_password"' in sql]
 
@@ -169,7 +173,7 @@ def test_a_list_is_counted_up_to_a_limit(inside: Console) -> None:
     with CaptureQueriesContext(connection) as statements:
         text = inside.get(LIST).content.decode()
     assert "1,002 users" in text
-    counts = [each["sql"] for each in statements if "count(" in each["sql"].lower()]
+    counts = [statement["sql"] for statement in statements if "count(" in statement["sql"].lower()]
     assert len(counts) == 1
     assert "LIMIT 10001" in counts[0]
     assert len(statements) <= 9

@@ -168,7 +168,7 @@ def test_a_search_without_an_index_explains_its_limits(inside: Console, ada: Use
 def test_a_search_for_a_complete_address_uses_no_pattern(inside: Console, ada: User) -> None:
     with CaptureQueriesContext(connection) as statements:
         assert search.find(User.objects.all(), "ada@example.com")
-    assert not [each for each in statements if "LIKE" in each["sql"]]
+    assert not [statement for statement in statements if "LIKE" in statement["sql"]]
 
 
 # --- details ----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_number_of_statements_of_a_page_is_bounded(inside: Console, ada: Use
         text = inside.text(page_of(ada))
     assert text.count(">End</button>") == 20
     assert "Show all" in text
-    assert len([each for each in statements if each["sql"].lstrip().startswith("SELECT")]) <= 12
+    assert len([statement for statement in statements if statement["sql"].lstrip().startswith("SELECT")]) <= 12
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_an_unreachable_database_exits_with_1(tmp_path: Path) -> None:
     assert done.returncode == 1
     results = json.loads(done.stdout)
     assert results["works"] is False
-    assert [each["outcome"] for each in results["findings"] if each["subject"] == "database"] == ["failure"]
+    assert [finding["outcome"] for finding in results["findings"] if finding["subject"] == "database"] == ["failure"]
     assert "hunter2" not in done.stdout + done.stderr
     assert ENVIRONMENT["AUTH_JWT_SECRET"] not in done.stdout + done.stderr
 

@@ -36,7 +36,7 @@ django.setup()
 from authsvc.diagnostics.registry import DiagnosticContext
 from authsvc.diagnostics.telemetry import TelemetryDiagnostic
 results = TelemetryDiagnostic().run(DiagnosticContext(public_url=""))
-checked = [[each.subject, each.outcome, each.remedy] for each in results]
+checked = [[result.subject, result.outcome, result.remedy] for result in results]
 loaded = sorted(name for name in ("opentelemetry", "prometheus_client", "grpc") if sys.modules.get(name) is not None)
 print(json.dumps({"results": checked, "loaded": loaded}))
 """
@@ -77,7 +77,9 @@ def traced(auth_config: ChangeConfig, monkeypatch: pytest.MonkeyPatch) -> Config
 
 def check_subject(subject: str) -> CheckResult:
     """The only result about the subject; a problem has a remedy."""
-    [result] = [each for each in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if each.subject == subject]
+    [result] = [
+        finding for finding in TelemetryDiagnostic().run(DiagnosticContext(public_url="")) if finding.subject == subject
+    ]
     assert result.remedy or result.outcome in (CheckOutcome.OK, CheckOutcome.UNUSED)
     return result
 

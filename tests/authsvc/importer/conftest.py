@@ -24,8 +24,8 @@ def make_reference() -> Iterator[Callable[..., Reference]]:
             return made[-1]
 
         yield make
-        for each in made:
-            each.close()
+        for database in made:
+            database.close()
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_a_user_with_a_password_and_without_identities_gets_one(api: Api, of_202
     at = datetime(2022, 11, 25, tzinfo=UTC)
     assert (made.last_sign_in_at, made.created_at, made.updated_at) == (at, at, at)
     response = api.post("/token?grant_type=password", {"email": "ada@example.com", "password": "test"})
-    assert [each["provider"] for each in response.json()["user"]["identities"]] == ["email"]
+    assert [identity["provider"] for identity in response.json()["user"]["identities"]] == ["email"]
 
 
 def test_an_invited_user_without_an_email_identity_gets_one(of_2022: Reference) -> None:

@@ -220,7 +220,7 @@ def test_sessions_without_a_time_limit_are_kept(case: str) -> None:
 
 @pytest.mark.parametrize(("table", "most"), [("refresh_tokens", 100), ("sessions", 10)])
 def test_one_run_deletes_a_limited_number_of_rows(table: str, most: int) -> None:
-    rule = next(each for each in cleanup.rules if each.table == table and not each.is_mandatory)
+    rule = next(rule for rule in cleanup.rules if rule.table == table and not rule.is_mandatory)
     with connection.cursor() as cursor:
         if table == "sessions":
             owner = user()

@@ -138,7 +138,9 @@ def exported_by(collector: Collector) -> list[tuple[int, set[str]]]:
     messages: list[tuple[int, set[str]]] = []
     for raw in list(collector.raw):
         (group,) = metrics_service_pb2.ExportMetricsServiceRequest.FromString(raw).resource_metrics
-        (pid,) = [each.value.int_value for each in group.resource.attributes if each.key == "process.pid"]
+        (pid,) = [
+            attribute.value.int_value for attribute in group.resource.attributes if attribute.key == "process.pid"
+        ]
         messages.append((pid, {metric.name for scope in group.scope_metrics for metric in scope.metrics}))
     return messages
 

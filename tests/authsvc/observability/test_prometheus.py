@@ -73,8 +73,8 @@ def named_series() -> set[str]:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     expressions += re.findall(r"expr:(.*?)(?=\n {8}\w+:)", RULES.read_text(), re.DOTALL)
-    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", each) for each in expressions]
-    return {name for each in bare for name in _SERIES.findall(each)} - _NO_SERIES | {"up"}
+    bare = [re.sub(r"\{[^}]*\}|\"[^\"]*\"|\bby \([^)]*\)|\[[^\]]*\]", "", expression) for expression in expressions]
+    return {name for expression in bare for name in _SERIES.findall(expression)} - _NO_SERIES | {"up"}
 
 
 def needs(program: str) -> str:

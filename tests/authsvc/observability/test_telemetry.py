@@ -133,12 +133,12 @@ def test_an_unsupported_protocol_is_logged_and_requests_are_served() -> None:
 def export_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """Members of the log lines about exports; the loggers of the libraries are as before afterwards."""
     libraries = [logging.getLogger(name) for name in ("opentelemetry.exporter", "opentelemetry.sdk._shared_internal")]
-    before = [(each, each.handlers, each.propagate, each.level) for each in libraries]
+    before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in libraries]
     with caplog.at_level(logging.WARNING, otlp.logger.name):
         yield lambda: [vars(record) for record in caplog.records]
-    for each, handlers, propagate, level in before:
-        each.handlers, each.propagate = handlers, propagate
-        each.setLevel(level)
+    for logger, handlers, propagate, level in before:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 def test_failed_exports_cause_one_warning_an_hour(

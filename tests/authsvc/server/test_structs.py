@@ -14,7 +14,7 @@ from authsvc.server import structs
 sys.setswitchinterval(1e-6)
 made = []
 for number in range(300):
-    inner = msgspec.defstruct(f"Inner{number}", [(f"a{each}", str | None, None) for each in range(20)])
+    inner = msgspec.defstruct(f"Inner{number}", [(f"a{index}", str | None, None) for index in range(20)])
     made.append(msgspec.defstruct(f"Outer{number}", [("inner", inner | None, None), ("text", str | None, None)]))
 structs.inspect_all()
 for struct in made:
@@ -23,10 +23,10 @@ for struct in made:
         together.wait()
         msgspec.json.decode(b'{"inner": {"a1": "x"}}', type=struct)
     threads = [threading.Thread(target=read) for _ in range(6)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 """
 
 

@@ -98,8 +98,11 @@ def metric(port: int, name: str) -> float:
 
 def connected(server: servers.LiveServer) -> int:
     """The number of connections whose client has not closed them."""
-    connections = [each for process in serving_processes(server) for each in process.net_connections("tcp")]
-    return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == server.port for each in connections)
+    connections = [connection for process in serving_processes(server) for connection in process.net_connections("tcp")]
+    return sum(
+        connection.status == psutil.CONN_ESTABLISHED and connection.laddr.port == server.port
+        for connection in connections
+    )
 
 
 def emails(server: servers.LiveServer) -> set[str]:

@@ -198,7 +198,7 @@ def _read(terminal: int) -> bytes:
 def test_errors_set_the_exit_status_and_print_a_message(
     env: dict[str, str], shop: str, arguments: tuple[str, ...], status: int, output: str
 ) -> None:
-    done = run(*(each.format(shop=shop) for each in arguments), env=env)
+    done = run(*(argument.format(shop=shop) for argument in arguments), env=env)
     assert (done.returncode, done.stdout) == (status, "")
     assert output in done.stderr
     assert "Traceback" not in done.stderr
@@ -267,7 +267,7 @@ def test_an_unknown_outcome_has_its_own_exit_status(peer: HttpPeer) -> None:
     peer.respond(in_json({"metadata": METADATA}), Response(status=504), path=path)
     done = run("properties", "--table", "a.t", "--set", "b=1", env={"CATALOG_URI": peer.url})
     assert done.returncode == 7, done.stderr
-    assert [each.method for each in peer.received if each.path == path] == ["GET", "POST"]
+    assert [request.method for request in peer.received if request.path == path] == ["GET", "POST"]
 
 
 def test_control_characters_in_names_are_escaped(peer: HttpPeer) -> None:

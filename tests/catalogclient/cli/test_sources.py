@@ -57,7 +57,7 @@ def test_the_default_catalog_of_the_file(peer: HttpPeer, home: Path) -> None:
 def test_a_named_catalog(peer: HttpPeer, home: Path, name: str, path: str) -> None:
     assert run("--catalog", name, "list", env=environment(home)).returncode == 0
     assert run("list", env=environment(home, CATALOGCLIENT_CATALOG=name)).returncode == 0
-    assert [each.path for each in peer.received[::2]] == [path, path]
+    assert [request.path for request in peer.received[::2]] == [path, path]
 
 
 def test_the_environment_overrides_the_files(peer: HttpPeer, home: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_environment_overrides_the_files(peer: HttpPeer, home: Path) -> None
 def test_options_override_other_sources_at_any_position(peer: HttpPeer, home: Path) -> None:
     done = run("list", "--warehouse", "w", "--prefix", "p", "--config-mode", "never", env=environment(home))
     assert done.returncode == 0, done.stderr
-    assert [each.target for each in peer.received] == ["/v1/p/namespaces"]
+    assert [request.target for request in peer.received] == ["/v1/p/namespaces"]
 
 
 def test_unknown_catalogs_and_invalid_files_are_usage_errors(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_header_field_from_a_file(peer: HttpPeer, tmp_path: Path) -> None:
     file = tmp_path / "header"
     file.write_text("X-Api-Key: s3cr3t\n")
     assert run("list", "--uri", peer.url, "--header-file", str(file), env={}).returncode == 0
-    assert {each.headers["X-Api-Key"] for each in peer.received} == {"s3cr3t"}
+    assert {request.headers["X-Api-Key"] for request in peer.received} == {"s3cr3t"}
 
 
 def test_sigv4_with_keys_of_the_environment(peer: HttpPeer) -> None:

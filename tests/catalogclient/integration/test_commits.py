@@ -56,7 +56,7 @@ def test_only_one_of_two_writers_adds_a_column(catalog: RestCatalog, namespace: 
     changes: list[types.TableUpdate] = [updates.add_schema(wider), updates.set_current_schema(-1)]
     conditions = requirements.for_update(base, changes)
     metadata = catalog.update_table(table, requirements=conditions, updates=changes).metadata
-    current = next(each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"])
+    current = next(schema for schema in metadata["schemas"] if schema["schema-id"] == metadata["current-schema-id"])
     assert [field["name"] for field in current["fields"]] == ["id", "town", "price"]
     with pytest.raises(CommitFailedError):
         catalog.update_table(table, requirements=conditions, updates=changes)
@@ -178,11 +178,11 @@ def test_changes_by_name_are_accepted_by_every_server(
     metadata = catalog.load_table(table)
     schema = get_current_schema(metadata)
     assert schema is not None
-    shape: Any = next(each for each in schema["fields"] if each["name"] == "shape")
-    assert [(each["name"], each["type"]) for each in shape["type"]["fields"]] == [("x", "long"), ("y", "float")]
-    ids = [shape["id"], *(each["id"] for each in shape["type"]["fields"])]
+    shape: Any = next(field for field in schema["fields"] if field["name"] == "shape")
+    assert [(field["name"], field["type"]) for field in shape["type"]["fields"]] == [("x", "long"), ("y", "float")]
+    ids = [shape["id"], *(field["id"] for field in shape["type"]["fields"])]
     assert len(set(ids)) == 3
-    assert "remark" not in [each["name"] for each in schema["fields"]]
+    assert "remark" not in [field["name"] for field in schema["fields"]]
     assert metadata["properties"]["owner"] == "shop"
 
 
@@ -196,4 +196,4 @@ def test_concurrent_changes_by_name_all_succeed(catalog: RestCatalog, namespace:
             list(pool.map(lambda number: other.commit(table, changes.add_column(f"c{number}", "int")), range(8)))
     schema = get_current_schema(catalog.load_table(table))
     assert schema is not None
-    assert {f"c{number}" for number in range(8)} <= {each["name"] for each in schema["fields"]}
+    assert {f"c{number}" for number in range(8)} <= {field["name"] for field in schema["fields"]}

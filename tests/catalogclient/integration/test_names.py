@@ -59,7 +59,7 @@ def test_any_name_round_trips(memory: RestCatalog, levels: list[str], name: str)
 def test_a_level_round_trips_through_the_list(memory: RestCatalog, level: str) -> None:
     if not memory.create_namespace_if_not_exists([level]):
         pytest.fail("made twice")
-    assert (level,) in [each.namespace for each in memory.iter_namespaces()]
+    assert (level,) in [namespace.namespace for namespace in memory.iter_namespaces()]
 
 
 @pytest.mark.parametrize("inner", ["a_b", "a-b", "2026"])
@@ -68,5 +68,5 @@ def test_a_plain_name_round_trips_on_every_server(catalog: RestCatalog, namespac
     catalog.create_namespace(levels[:2])
     catalog.create_namespace(levels)
     catalog.create_table(levels, documents.table("t"))
-    assert [each.namespace for each in catalog.list_namespaces(parent=levels[:2])] == [levels]
-    assert [each.namespace for each in catalog.list_tables(levels)] == [levels]
+    assert [namespace.namespace for namespace in catalog.list_namespaces(parent=levels[:2])] == [levels]
+    assert [table.namespace for table in catalog.list_tables(levels)] == [levels]

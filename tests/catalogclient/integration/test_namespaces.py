@@ -23,7 +23,7 @@ def test_creates_loads_and_drops_a_namespace(catalog: RestCatalog, namespace: st
     assert created.namespace.namespace == inner
     assert catalog.namespace_exists(inner)
     assert catalog.load_namespace_metadata(inner).properties["owner"] == "ops"
-    assert [each.namespace for each in catalog.list_namespaces(parent=namespace)] == [inner]
+    assert [child.namespace for child in catalog.list_namespaces(parent=namespace)] == [inner]
     catalog.drop_namespace(inner)
     assert not catalog.namespace_exists(inner)
     with pytest.raises(NoSuchNamespaceError):
@@ -78,7 +78,7 @@ def test_pages_of_size_one_contain_every_namespace_once(
     first = catalog.list_namespaces(parent=namespace, page_size=1, page_token="")
     assert len(first) == 1
     assert first.next_page_token
-    result = [each.namespace for each in catalog.iter_namespaces(parent=namespace, page_size=1)]
+    result = [child.namespace for child in catalog.iter_namespaces(parent=namespace, page_size=1)]
     assert sorted(result) == expected
 
 
@@ -86,5 +86,5 @@ def test_recursive_lists_contain_every_namespace_once(catalog: RestCatalog, name
     expected = {(namespace, "a"), (namespace, "a", "b"), (namespace, "c")}
     for inner in sorted(expected):
         catalog.create_namespace(inner)
-    result = [each.namespace for each in catalog.iter_namespaces(parent=namespace, recursive=True)]
+    result = [child.namespace for child in catalog.iter_namespaces(parent=namespace, recursive=True)]
     assert sorted(result) == sorted(expected)

@@ -27,8 +27,10 @@ def test_both_clients_list_the_same_namespaces_and_tables(
     peer.create_table((namespace, "remote"), schema=pa.schema([("id", pa.int64())]), properties={"owner": "b"})
     peer.create_namespace((namespace, "inner"), {"owner": "b"})
 
-    assert {each.namespace for each in catalog.list_namespaces()} == set(peer.list_namespaces())
-    assert {(*each.namespace, each.name) for each in catalog.list_tables(namespace)} == set(peer.list_tables(namespace))
+    assert {namespace.namespace for namespace in catalog.list_namespaces()} == set(peer.list_namespaces())
+    assert {(*table.namespace, table.name) for table in catalog.list_tables(namespace)} == set(
+        peer.list_tables(namespace)
+    )
     for name in ("local", "remote"):
         table = peer.load_table((namespace, name))
         metadata = catalog.load_table((namespace, name))
@@ -68,7 +70,7 @@ def test_each_client_reads_snapshots_and_tags_of_the_other(
     peer_table.append(pyiceberg_peer.rows(3))
 
     base = catalog.load_table((namespace, "orders"))
-    assert [each["summary"]["operation"] for each in base["snapshots"]] == ["append", "append"]
+    assert [snapshot["summary"]["operation"] for snapshot in base["snapshots"]] == ["append", "append"]
     first = base["snapshots"][0]["snapshot-id"]
     changes = [updates.set_snapshot_ref("start", type="tag", snapshot_id=first)]
     catalog.update_table((namespace, "orders"), requirements=requirements.for_update(base, changes), updates=changes)

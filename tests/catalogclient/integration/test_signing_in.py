@@ -50,6 +50,6 @@ def test_requests_are_signed_with_sigv4(seaweedfs: CatalogServer) -> None:
         catalog.create_namespace(name[:1])
         catalog.create_namespace(name, {"a": "1"})
         assert catalog.load_namespace_metadata(name).properties["a"] == "1"
-        assert [each.namespace for each in catalog.list_namespaces(parent="signed", page_size=5)] == [name]
+        assert [namespace.namespace for namespace in catalog.list_namespaces(parent="signed", page_size=5)] == [name]
         catalog.drop_namespace(name)
         catalog.drop_namespace(name[:1])

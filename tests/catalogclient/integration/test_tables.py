@@ -31,7 +31,7 @@ def test_creates_loads_and_drops_a_table(catalog: RestCatalog, namespace: str) -
         ("id", "long"),
         ("town", "string"),
     ]
-    assert [each.name for each in catalog.list_tables(namespace)] == ["orders"]
+    assert [table.name for table in catalog.list_tables(namespace)] == ["orders"]
     catalog.drop_table(table)
     assert not catalog.table_exists(table)
     with pytest.raises(NoSuchTableError):
@@ -131,8 +131,8 @@ def test_pages_contain_every_table_once(catalog: RestCatalog, namespace: str) ->
     expected = [f"t{number}" for number in range(5)]
     for name in expected:
         catalog.create_table(namespace, documents.table(name))
-    assert sorted(each.name for each in catalog.iter_tables(namespace, page_size=2)) == expected
-    assert sorted(each.name for each in catalog.iter_tables(namespace)) == expected
+    assert sorted(table.name for table in catalog.iter_tables(namespace, page_size=2)) == expected
+    assert sorted(table.name for table in catalog.iter_tables(namespace)) == expected
 
 
 def test_metrics_reports_are_accepted(server: CatalogServer, catalog: RestCatalog, namespace: str) -> None:

@@ -19,8 +19,8 @@ def test_creates_replaces_renames_and_drops_a_view(catalog: RestCatalog, namespa
     assert not catalog.view_exists(view)
     created = catalog.create_view(namespace, documents.view("towns", namespace=namespace))
     assert catalog.view_exists(view)
-    assert [each.name for each in catalog.list_views(namespace)] == ["towns"]
-    assert [each.name for each in catalog.iter_views(namespace, page_size=1)] == ["towns"]
+    assert [view.name for view in catalog.list_views(namespace)] == ["towns"]
+    assert [view.name for view in catalog.iter_views(namespace, page_size=1)] == ["towns"]
     replaced = catalog.replace_view(
         view,
         {

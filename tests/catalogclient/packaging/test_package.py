@@ -65,7 +65,7 @@ def prefixes(catalog: RestCatalog, raw: bool) -> list[str]:
     result = catalog.load_table_result("a.t")
     unread = catalog.load_table_result("a.t", raw=raw)
     assert isinstance(unread, LoadTableResult | RawResponse)
-    return [each["prefix"] for each in result["storage-credentials"]]
+    return [credential["prefix"] for credential in result["storage-credentials"]]
 
 
 def location(catalog: RestCatalog) -> str:

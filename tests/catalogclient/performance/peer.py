@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self, number: int) -> bytes:
         first = number * PAGE_SIZE
-        names = [{"namespace": ["a"], "name": f"table-{first + each:06}"} for each in range(PAGE_SIZE)]
+        names = [{"namespace": ["a"], "name": f"table-{first + index:06}"} for index in range(PAGE_SIZE)]
         return json.dumps(
             {"identifiers": names, "next-page-token": str(number + 1) if number + 1 < PAGES else None}
         ).encode()

@@ -30,7 +30,7 @@ def _peak(call: Callable[[], T]) -> tuple[T, int]:
 def test_memory_of_a_long_list_is_that_of_a_few_pages() -> None:
     with peer.serve() as address, RestCatalog(address) as catalog:
         few = list(itertools.islice(catalog.iter_tables("a", page_size=peer.PAGE_SIZE), 3))
-        assert [each.name for each in few] == ["table-000000", "table-000001", "table-000002"]
+        assert [table.name for table in few] == ["table-000000", "table-000001", "table-000002"]
         _, three_pages = _peak(lambda: sum(1 for _ in itertools.islice(catalog.iter_tables("a"), 3 * peer.PAGE_SIZE)))
         count, all_pages = _peak(lambda: sum(1 for _ in catalog.iter_tables("a")))
     assert count == peer.PAGES * peer.PAGE_SIZE

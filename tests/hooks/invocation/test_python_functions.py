@@ -106,14 +106,14 @@ def test_the_function_has_a_connection_of_its_own(set_hook: SetHook) -> None:
 )
 def test_functions_that_prevent_the_start(set_hook: SetHook, name: str, reason: str) -> None:
     set_hook(HOOK, uri=f"python:{name}", enabled=False)
-    [problem] = [each for each in checks.run_checks() if each.id == "hooks.E001"]
+    [problem] = [error for error in checks.run_checks() if error.id == "hooks.E001"]
     assert problem.msg.startswith("conf: AUTH_HOOK_AFTER_USER_CREATED_URI: ")
     assert reason in problem.msg
 
 
 def test_a_function_that_can_be_called(set_hook: SetHook) -> None:
     set_hook(HOOK, uri=uri("accept"))
-    assert not [each for each in checks.run_checks() if each.id == "hooks.E001"]
+    assert not [error for error in checks.run_checks() if error.id == "hooks.E001"]
     assert python_function.resolve(uri("accept")) is functions.accept
 
 

@@ -23,7 +23,7 @@ if (window.measure) return true
 const channels = (value) => {
     const srgb = value.startsWith('color(srgb')
     const [red, green, blue, alpha = 1] = value.match(/[\d.]+(e-\d+)?/g).map(Number)
-    return [...[red, green, blue].map((each) => (srgb ? each * 255 : each)), alpha]
+    return [...[red, green, blue].map((channel) => (srgb ? channel * 255 : channel)), alpha]
 }
 const over = (front, back) => {
     const behind = back[3] * (1 - front[3])
@@ -50,14 +50,16 @@ const isDarkCanvas = () => {
 }
 const background = (element) => {
     let found = [0, 0, 0, 0]
-    for (let each = element; each && found[3] < 1; each = each.parentElement) {
-        found = over(found, channels(getComputedStyle(each).backgroundColor))
+    for (let ancestor = element; ancestor && found[3] < 1; ancestor = ancestor.parentElement) {
+        found = over(found, channels(getComputedStyle(ancestor).backgroundColor))
     }
     return over(found, isDarkCanvas() ? [18, 18, 18, 1] : [255, 255, 255, 1])
 }
 const opacity = (element) => {
     let product = 1
-    for (let each = element; each; each = each.parentElement) product *= Number(getComputedStyle(each).opacity)
+    for (let ancestor = element; ancestor; ancestor = ancestor.parentElement) {
+        product *= Number(getComputedStyle(ancestor).opacity)
+    }
     return product
 }
 const isVisible = (element) => {
@@ -65,7 +67,7 @@ const isVisible = (element) => {
     return width > 1 && height > 1 && element.checkVisibility({visibilityProperty: true})
 }
 const name = (element) => {
-    const names = [...element.classList].map((each) => '.' + each).join('')
+    const names = [...element.classList].map((name) => '.' + name).join('')
     return element.tagName.toLowerCase() + (element.id ? '#' + element.id : '') + names
 }
 const textColour = (element, pseudo) => {
@@ -209,8 +211,8 @@ def find_violations(browser: Chromium, *, only_looks: bool = False) -> list[str]
 def _finish_transitions(browser: Chromium) -> None:
     """Skip to the end of the transitions that a change of the colour scheme starts."""
     browser.evaluate("""new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => {
-        for (const each of document.getAnimations()) {
-            if (each.effect.getComputedTiming().endTime !== Infinity) each.finish()
+        for (const animation of document.getAnimations()) {
+            if (animation.effect.getComputedTiming().endTime !== Infinity) animation.finish()
         }
         resolve(true)
     })))""")

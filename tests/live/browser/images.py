@@ -35,7 +35,7 @@ _STEADY = r"""((origin, shown) => {
         return `${DAYS[at.getUTCDay()]}, ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`
     }
     const replaceShort = (text, day, month, year) => {
-        const number = MONTHS.findIndex((each) => each.startsWith(month))
+        const number = MONTHS.findIndex((name) => name.startsWith(month))
         const thisYear = new Date(now).getUTCFullYear()
         let at = Date.UTC(year ? Number(year) : thisYear, number, Number(day))
         if (!year && at > now + 31 * DAY) at = Date.UTC(thisYear - 1, number, Number(day))

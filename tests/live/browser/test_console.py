@@ -17,9 +17,10 @@ PASSWORD = "correct horse battery 1"
 STATE = """(() => ({
     path: location.pathname,
     sheets: [...document.styleSheets].map(sheet => { try { return sheet.cssRules.length } catch { return 0 } }),
-    scripts: performance.getEntriesByType('resource').filter(each => each.initiatorType === 'script').length,
-    foreign: performance.getEntriesByType('resource').filter(each => !each.name.startsWith(location.origin)).length,
-    failed: performance.getEntriesByType('resource').filter(each => each.responseStatus >= 400).map(each => each.name),
+    scripts: performance.getEntriesByType('resource').filter(entry => entry.initiatorType === 'script').length,
+    foreign: performance.getEntriesByType('resource').filter(entry => !entry.name.startsWith(location.origin)).length,
+    failed: performance.getEntriesByType('resource')
+        .filter(entry => entry.responseStatus >= 400).map(entry => entry.name),
     heading: document.querySelector('h1')?.innerText,
     width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 }))()"""
@@ -70,7 +71,7 @@ def test_an_operator_signs_in_browses_and_signs_out(
     background = "getComputedStyle(document.querySelector('#header')).backgroundColor"
     assert browser.evaluate(background) in ("rgb(15, 23, 42)", "rgb(2, 6, 23)")
 
-    paths = browser.evaluate("[...document.querySelectorAll('#lists a')].map(each => each.pathname)")
+    paths = browser.evaluate("[...document.querySelectorAll('#lists a')].map(link => link.pathname)")
     for path in paths:
         browser.open(f"{service}{path}")
         state(browser, path)

@@ -15,7 +15,7 @@ from tests.timeouts import wait_until
 
 ADA = "ada@example.com"
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0"
-TIMELINE = "[...document.querySelectorAll('.panel')].find(each => each.innerText.startsWith('Timeline'))"
+TIMELINE = "[...document.querySelectorAll('.panel')].find(panel => panel.innerText.startsWith('Timeline'))"
 
 
 def heading(browser: Chromium, text: str) -> None:

@@ -242,9 +242,9 @@ def test_bulk_mail_shows_its_cost_and_the_start_page_charts_it(browser: Chromium
     received: list[str] = []
     while len(received) < len(addresses):
         messages = requests.get(f"{service.url}/inbox/messages.json", timeout=60).json()
-        received = [each["to"] for each in messages if each["to"] in addresses and "ecover" in str(each)]
+        received = [message["to"] for message in messages if message["to"] in addresses and "ecover" in str(message)]
     open_page(browser, f"{service.url}/operator/", ".chart svg")
-    titles = browser.evaluate("[...document.querySelectorAll('.chart:has(rect.bar) h3')].map(each => each.innerText)")
+    titles = browser.evaluate("[...document.querySelectorAll('.chart:has(rect.bar) h3')].map(title => title.innerText)")
     assert {"Sign-ups", "Sign-ins", "Messages"} <= set(titles)
     assert browser.evaluate("getComputedStyle(document.querySelector('.chart rect.solid')).fill") != "rgb(0, 0, 0)"
     browser.click(".chart summary")

@@ -146,7 +146,7 @@ def test_a_provider_sign_in_starts_a_session(browser: Chromium, federation: Fede
     browser.open(browser.evaluate(f"{request}.then(answer => answer.json()).then(answer => answer.url)"))
     linked = wait_for_session(browser, site)
     assert linked["body"]["id"] == first["body"]["id"]
-    assert [each["provider"] for each in linked["body"]["identities"]] == ["keycloak", "custom:corp"]
+    assert [identity["provider"] for identity in linked["body"]["identities"]] == ["keycloak", "custom:corp"]
 
     browser.open(f"{service}/authorize?provider=custom:corp")
     assert wait_for_session(browser, site)["body"]["id"] == first["body"]["id"]
@@ -217,7 +217,7 @@ def test_a_custom_provider_is_managed_in_the_console(browser: Chromium, federati
     sign_in_there(browser, "eve")
     submit(browser)
     user = wait_for_session(browser, federation.site)["body"]
-    assert [each["provider"] for each in user["identities"]] == ["custom:console"]
+    assert [identity["provider"] for identity in user["identities"]] == ["custom:console"]
 
     browser.open(f"{service}{page}")
     browser.click(".row-actions a")

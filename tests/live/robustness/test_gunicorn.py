@@ -123,6 +123,6 @@ def test_other_requests_are_served_while_sign_ups_wait_for_a_hook(gunicorn: Guni
                     assert requests.get(f"{server.url}/settings", timeout=10).status_code == 200
             finally:
                 released.set()
-            statuses = Counter(each.result() for each in requested)
+            statuses = Counter(future.result() for future in requested)
     assert set(statuses) == {200, 503}
     assert statuses[200] >= threaded_requests.MAX_WAITING_THREADS

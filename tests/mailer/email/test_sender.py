@@ -394,7 +394,7 @@ def test_the_addresses_of_a_server_share_the_timeout(
             waiting.setblocking(False)
             waiting.connect_ex(silent.getsockname())
         addresses = [silent.getsockname()] * 3
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", each) for each in addresses])
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", address) for address in addresses])
         started = time.monotonic()
         with pytest.raises(DeliveryFailed, match="timed out"):
             sender.send(MESSAGE, RENDERED, at=NOW)
