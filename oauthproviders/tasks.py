@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @jobs.worker_loop(name="oauthproviders.warn_of_apple_secret", interval=lambda: timedelta(days=1))
 def warn_of_apple_secret() -> None:
-    """Runs daily and at each start."""
+    """Log that Apple's client secret has expired or expires soon. Runs daily and at each start."""
     config = conf.current().providers["apple"]
     if not (config.enabled and config.secret):
         return

@@ -54,6 +54,6 @@ class ClientEndpoint(OAuthEndpoint):
 
 
 def require_enabled() -> None:
-    """Raises OAuthServerDisabled."""
+    """Raise OAuthServerDisabled if the OAuth server is disabled."""
     if not conf.current().oauth_server.enabled:
         raise OAuthServerDisabled

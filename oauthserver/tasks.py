@@ -41,7 +41,10 @@ def _a_month_ago_hourly(at: datetime) -> Sequence[datetime] | None:
     retry_delays=(timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30)),
 )
 def send_logout_token(run: jobs.Run, *, client_id: str, user_id: str, session_id: str) -> None:
-    """Deferred by a trigger of the database. A client that stays unreachable misses the token; no job remains."""
+    """Send a logout token to a client. A trigger of the database defers it.
+
+    A client that stays unreachable misses the token; no job remains.
+    """
     outcome = logout_tokens.send(client_id=UUID(client_id), user_id=UUID(user_id), session_id=UUID(session_id))
     if outcome is LogoutTokenOutcome.UNREACHABLE and run.retry_delay is not None:
         raise jobs.Retry

@@ -10,6 +10,7 @@ from authsvc.messaging import Email, EmailType
 
 
 def reauthentication(user: UserRecord, *, code: str, at: datetime) -> Email:
+    """The email with the code of a reauthentication."""
     expires_at = at + conf.current().mailer.otp_exp
     return _email(EmailType.REAUTHENTICATION, user, expires_at=expires_at, Token=code)
 
@@ -19,12 +20,12 @@ def password_changed(user: UserRecord) -> Email:
 
 
 def email_changed(user: UserRecord, *, email: str) -> Email:
-    """Goes to the previous address."""
+    """An email to the previous address."""
     return _email(EmailType.EMAIL_CHANGED, user, Email=email, OldEmail=user.email)
 
 
 def email_taken(owner: UserRecord) -> Email:
-    """Goes to the owner of an address that another account requests."""
+    """An email to the owner of an address that another account requests."""
     return _email(EmailType.EMAIL_TAKEN, owner, language=languages.default())
 
 
@@ -37,7 +38,7 @@ def identity_linked(user: UserRecord, *, provider: str) -> Email:
 
 
 def identity_unlinked(user: UserRecord, *, provider: str) -> Email:
-    """Goes to the address that the user had before the identity was unlinked."""
+    """An email to the address that the user had before the identity was unlinked."""
     return _email(EmailType.IDENTITY_UNLINKED, user, Provider=provider)
 
 
@@ -54,14 +55,17 @@ def recovery_code_used(user: UserRecord, *, remaining: int) -> Email:
 
 
 def impersonated(user: UserRecord) -> Email:
-    """Goes to a user as whom an operator starts to view the application."""
+    """An email to a user whom an operator begins to impersonate."""
     return _email(EmailType.IMPERSONATION, user, language=languages.default())
 
 
 def _email(
     type: EmailType, user: UserRecord, *, expires_at: datetime | None = None, language: str = "", **variables: str
 ) -> Email:
-    """`language` is used for a user without a language; empty: that of the request, if the user sends it."""
+    """An email to the user.
+
+    `language` is used for a user without a language; empty: that of the request, if the user sends it.
+    """
     common = {
         "SiteURL": conf.current().site.url,
         "Email": user.email,

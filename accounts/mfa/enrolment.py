@@ -154,7 +154,7 @@ def _totp_secret(user: UserRecord, request: EnrolmentRequest) -> tuple[str, str]
 
 
 def _totp_uri(user: UserRecord, secret: str, *, issuer: str) -> str:
-    """Raises IssuerTooLong."""
+    """The URI that an authenticator app imports. Raises IssuerTooLong."""
     account = user.email or user.phone or str(user.id)
     try:
         return totp_algorithm.uri(issuer=issuer or _site(), account=account, secret=secret)

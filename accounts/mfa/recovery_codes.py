@@ -102,6 +102,7 @@ def verify(signed_in: SignedInUser, user: UserRecord, *, code: str, caller: Call
 
 
 def check_enabled() -> None:
+    """Raises RecoveryCodesDisabled."""
     if not conf.current().mfa.recovery_codes_enabled:
         raise errors.RecoveryCodesDisabled
 

@@ -19,7 +19,7 @@ HANDLERS: Mapping[str, FactorHandler] = {
 
 
 def handler_for(factor_type: str) -> FactorHandler:
-    """Raises FactorTypeUnknown."""
+    """The handler of a factor type. Raises FactorTypeUnknown."""
     handler = HANDLERS.get(factor_type)
     if handler is None:
         raise errors.FactorTypeUnknown

@@ -48,7 +48,10 @@ class _SignedCookie(SessionStore):
 
 
 def cookie_name() -> str:
-    """With the prefix, browsers accept the cookie only from this host, by TLS, for all paths (RFC 6265bis §4.1.3)."""
+    """The name of the cookie.
+
+    With the prefix, browsers accept the cookie only from this host, by TLS, for all paths (RFC 6265bis §4.1.3).
+    """
     return "__Host-account_session" if conf.is_https(conf.current()) else "account_session"
 
 

@@ -110,7 +110,7 @@ class SecondFactorPage(HostedPage):
         return self._complete()
 
     def _key_id(self) -> UUID:
-        """Raises FactorNotFound."""
+        """The ID of the key to challenge. Raises FactorNotFound."""
         key = key_form.first_key(self.user)
         if key is None:
             raise mfa_errors.FactorNotFound

@@ -32,7 +32,7 @@ class PasskeySignIn:
 
 
 def start(*, at: datetime) -> StartedCeremony:
-    """Raises RelyingPartyUnknown."""
+    """Start a sign-in by passkey. Raises RelyingPartyUnknown."""
     challenges.require_relying_party()
     return challenges.store(ceremonies.request(), type=CeremonyType.AUTHENTICATION, user_id=None, at=at)
 
@@ -92,7 +92,7 @@ def complete(
 
 
 def _find(assertion: Assertion) -> tuple[UserRecord, Passkey]:
-    """Raises CredentialNotVerified when the user or the passkey does not exist."""
+    """The user and the passkey of an assertion. Raises CredentialNotVerified if one does not exist."""
     try:
         user_id = identifiers.uuid((assertion.user_handle or b"").decode())
     except UnicodeDecodeError:

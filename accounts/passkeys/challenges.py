@@ -35,12 +35,13 @@ class CredentialResponse:
 
 
 def require_relying_party() -> None:
-    """Raises RelyingPartyUnknown."""
+    """Raise RelyingPartyUnknown if the settings do not define the relying party."""
     if conf.current().webauthn.missing:
         raise errors.RelyingPartyUnknown
 
 
 def store(ceremony: Ceremony, *, type: CeremonyType, user_id: UUID | None, at: datetime) -> StartedCeremony:
+    """Store the challenge of a ceremony; `user_id` is None for a sign-in. One statement."""
     challenge_id, expires_at = uuid4(), at + conf.current().webauthn.challenge_expiry
     PasskeyChallenge.objects.create(
         id=challenge_id,

@@ -30,7 +30,7 @@ def list_passkeys(user: UserRecord) -> list[Passkey]:
 
 
 def rename(user: UserRecord, passkey_id: UUID, *, friendly_name: str, caller: Caller, at: datetime) -> Passkey:
-    """Raises PasskeyNameMissing, PasskeyNameTooLong or PasskeyNotFound."""
+    """Rename a passkey. Raises PasskeyNameMissing, PasskeyNameTooLong or PasskeyNotFound."""
     if not friendly_name:
         raise errors.PasskeyNameMissing
     if len(friendly_name.encode()) > MAX_NAME_BYTES:

@@ -15,6 +15,7 @@ from tokens.sessions.users import SignedInUser
 
 
 def has_password(user: UserRecord) -> bool:
+    """True for an account whose password is known. Raises UnexpectedFailure if its hash cannot be decrypted."""
     return hashing.stored_hash(user) not in (None, hashing.NO_PASSWORD)
 
 

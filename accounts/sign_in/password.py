@@ -128,7 +128,7 @@ def _sign_in(
     roles: Collection[str] | None,
     not_after: datetime | None,
 ) -> PasswordSignIn | None:
-    """None when the stored password has changed since it was verified; the caller then tries once more."""
+    """Sign in; None if the stored password has changed since it was verified. The caller then tries once more."""
     found = _find(email=email, phone=phone, aud=caller.audience)
     user, failures = found or (None, 0)
     caller.audit.account = user

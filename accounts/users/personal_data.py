@@ -54,7 +54,7 @@ class AccountPersonalData:
         yield "failed_attempts", export_rows(failures)
 
     def erase(self, data_subject: DataSubject) -> Mapping[str, int]:
-        # All other rows go with the user's row.
+        # The database deletes all other rows with the user's row.
         return {"failed_attempts": FailedAttempts.objects.filter(user_id=data_subject.id).delete_rows()}
 
 

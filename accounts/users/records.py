@@ -277,6 +277,7 @@ def render_user(record: UserRecord) -> dict[str, Any]:
 
 
 def render_identity(record: IdentityRecord, *, user_id: str) -> dict[str, Any]:
+    """The Identity object of the API, without members that have no value."""
     members: dict[str, Any] = {
         "identity_id": record.id,
         "id": record.provider_id,

@@ -28,26 +28,26 @@ _COLUMNS = {
 
 
 def record_creation(user: UserRecord, *, provider: str, via: str, at: datetime) -> None:
-    """Joins the caller's transaction."""
+    """Record a new user and the confirmed contacts. Joins the caller's transaction."""
     _record(EventType.USER_CREATED, user, {"provider": provider, "via": via}, at=at)
     for contact in _confirmed(None, user):
         _record(EventType.USER_CONFIRMED, user, {"what": contact}, at=at)
 
 
 def record_invitation(user: UserRecord, *, at: datetime) -> None:
-    """Joins the caller's transaction."""
+    """Record that a user is invited. Joins the caller's transaction."""
     _record(EventType.USER_INVITED, user, {}, at=at)
 
 
 def record_deletion(user_id: UUID, *, email: str, phone: str, is_soft: bool, at: datetime) -> None:
-    """Joins the caller's transaction."""
+    """Record the deletion of a user. Joins the caller's transaction."""
     remaining = {"id": str(user_id), "email": email, "phone": phone}
     data = {"soft": is_soft}
     events.record(EventType.USER_DELETED, user_id=user_id, user=lambda: remaining, data=data, at=at)
 
 
 def record_changes(before: UserRecord, after: UserRecord, *, at: datetime) -> None:
-    """The confirmations and the change of a user. Joins the caller's transaction."""
+    """Record the confirmations and the change of a user. Joins the caller's transaction."""
     for contact in _confirmed(before, after):
         _record(EventType.USER_CONFIRMED, after, {"what": contact}, at=at)
     changed = [name for name, field in _COLUMNS.items() if getattr(before, field) != getattr(after, field)]
@@ -66,20 +66,20 @@ def changes_of(user: UserRecord, *, at: datetime) -> Iterator[None]:
 
 
 def record_identity(type: EventType, user_id: UUID, identity: Identity | IdentityRecord, *, at: datetime) -> None:
-    """Joins the caller's transaction."""
+    """Record a linked or unlinked identity. Joins the caller's transaction."""
     _record_part(type, user_id, lambda: {"identity": _describe_identity(identity, user_id=user_id)}, at=at)
 
 
 def record_factor(
     type: EventType, user_id: UUID, *, factor_id: str, factor_type: str, friendly_name: str, at: datetime
 ) -> None:
-    """Joins the caller's transaction."""
+    """Record an enrolled or removed factor. Joins the caller's transaction."""
     factor = {"id": factor_id, "factor_type": factor_type, "friendly_name": friendly_name}
     _record_part(type, user_id, {"factor": factor}, at=at)
 
 
 def record_factor_removal(user_id: UUID, factor: FactorRecord, *, at: datetime) -> None:
-    """An event only for a factor that was in use. Joins the caller's transaction."""
+    """Record the removal of a factor that was verified; of any other one nothing. Joins the caller's transaction."""
     if factor.status == FactorStatus.VERIFIED:
         record_factor(
             EventType.FACTOR_UNENROLLED,
@@ -92,7 +92,7 @@ def record_factor_removal(user_id: UUID, factor: FactorRecord, *, at: datetime) 
 
 
 def record_passkey(type: EventType, user_id: UUID, *, passkey_id: str, friendly_name: str, at: datetime) -> None:
-    """Joins the caller's transaction."""
+    """Record a new or deleted passkey. Joins the caller's transaction."""
     _record_part(type, user_id, {"passkey": {"id": passkey_id, "friendly_name": friendly_name}}, at=at)
 
 
@@ -103,7 +103,7 @@ def _record(type: EventType, user: UserRecord, data: Mapping[str, Any], *, at: d
 def _record_part(
     type: EventType, user_id: UUID, data: Mapping[str, Any] | Callable[[], Mapping[str, Any]], *, at: datetime
 ) -> None:
-    """An event about a part of a user, who is read if the event is recorded."""
+    """Record an event about a part of a user, who is read only if a sink is subscribed."""
     events.record(type, user_id=user_id, user=lambda: _read(user_id), data=data, at=at)
 
 

@@ -86,6 +86,7 @@ def request(*, user_id: UUID | None = None, allow: Sequence[Descriptor] = ()) ->
 
 
 def allowed_credentials(state: dict[str, Any]) -> set[bytes]:
+    """The ids of the credentials that a challenge allows; empty if it allows any."""
     return {base64.b64decode(text) for text in state.get("allowed_credentials") or ()}
 
 

@@ -339,6 +339,7 @@ def action(*, label: str, success_message: str, **options: Any) -> Callable[[Act
 
 
 def create_context(request: HttpRequest, form: forms.Form | None = None) -> ActionContext:
+    """The actor, caller and present time of a request, with the valid form of the action."""
     at = timezone.now()
     return ActionContext(
         actor=actor_of(request),

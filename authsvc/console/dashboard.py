@@ -75,7 +75,7 @@ class Dashboard:
 
 
 def read_dashboard(site: AdminSite, *, is_hidden: bool) -> Dashboard:
-    """`is_hidden`: without the addresses of clients."""
+    """The content of the dashboard. `is_hidden`: without the addresses of clients."""
     at = timezone.now()
     clients = within_timeout(lambda: rate_limited_clients(at), only_primary=True)
     if clients and is_hidden:

@@ -205,7 +205,10 @@ def read_first_rows(queryset: QuerySet[Any], *, size: int, limit: int) -> list[A
 
 
 def read_in_time(read: Callable[[], Value], *, milliseconds: int | None = None) -> Value:
-    """Raises ListTooSlow if a statement takes longer, and IncorrectLookupParameters as `read_page`."""
+    """The result of `read`.
+
+    Raises ListTooSlow if a statement takes longer, and IncorrectLookupParameters as `read_page`.
+    """
     try:
         found = within_timeout(read, milliseconds=milliseconds or _TIMEOUT_MILLISECONDS)
     except DataError:  # such as an invalid regular expression
@@ -286,4 +289,5 @@ def estimate(queryset: QuerySet[Any]) -> int:
 
 
 def round_estimate(number: int) -> int:
+    """An estimate with three significant digits."""
     return round(number, _SIGNIFICANT_DIGITS - len(str(number)))

@@ -88,7 +88,7 @@ sources: list[Source] = []
 
 
 def register(*added: Source) -> None:
-    """Called by an app's `tasks.py`."""
+    """Add sources. Called by an app's `tasks.py`."""
     sources.extend(added)
 
 

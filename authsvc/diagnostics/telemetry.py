@@ -140,7 +140,7 @@ def _uses_proxy(variables: _Variables, url: str) -> bool:
 
 
 def _tls_context(variables: _Variables, url: str) -> ssl.SSLContext:
-    """Raises OSError."""
+    """The certificates that the exporter uses. Raises OSError for a file that cannot be read."""
     is_grpc = variables.protocol == "grpc"
     authority = variables.value("CERTIFICATE")
     grpc_roots = conf.process_environment().get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH") or http.AUTHORITIES

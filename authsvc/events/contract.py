@@ -124,13 +124,13 @@ def record(
     user: Callable[[], Mapping[str, Any]] | None = None,
     data: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Store an event with each sink that wants it, in the transaction of the change.
+    """Store an event with each subscribed sink, in the transaction of the change.
 
-    `user` and a callable `data` are called only if one does. Without `actor` and `request` those of the current request
+    `user` and a callable `data` are called only then. Without `actor` and `request` those of the current request
     count. Raises RuntimeError outside a transaction.
     """
-    wanting = [sink for sink in sinks if sink.is_subscribed(type)]
-    if not wanting:
+    subscribed = [sink for sink in sinks if sink.is_subscribed(type)]
+    if not subscribed:
         return
     if not connection.in_atomic_block:
         raise RuntimeError(f"{type} is not recorded in the transaction of the change")
@@ -143,5 +143,5 @@ def record(
         request=request or current_request(),
         at=at,
     )
-    for sink in wanting:
+    for sink in subscribed:
         sink.record(event)

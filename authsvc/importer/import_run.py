@@ -232,7 +232,7 @@ def _source_warnings(snapshot: SourceDatabase, tables: list[Table]) -> Iterator[
 
 @contextlib.contextmanager
 def _naming(table: Table) -> Iterator[None]:
-    """Raises ImportRejected with the name of the table for a value that cannot be read or stored."""
+    """Raise ImportRejected, with the name of the table, if the block cannot read or store a value."""
     try:
         yield
     except (psycopg.DataError, psycopg.IntegrityError) as error:

@@ -51,6 +51,7 @@ def configure_transaction() -> None:
 
 
 def create_staging_table(table: Table) -> None:
+    """Create the temporary table of a table, which the end of the transaction drops."""
     columns = ", ".join(table.columns)
     name = staging_table(table.name)
     execute(f"CREATE TEMP TABLE {name} ON COMMIT DROP AS SELECT {columns} FROM {namespaced(table.name)} WITH NO DATA")
@@ -58,6 +59,7 @@ def create_staging_table(table: Table) -> None:
 
 
 def copy_into(table: Table) -> str:
+    """The COPY statement that fills the staging table of a table."""
     return f"COPY {staging_table(table.name)} ({', '.join([*table.columns, 'skip'])}) FROM STDIN"
 
 
@@ -106,6 +108,7 @@ def count_lost(table: Table) -> int:
 
 
 def count_accepted(table: Table) -> int:
+    """The number of staged rows that are not skipped."""
     return count(f"SELECT count(*) FROM {staging_table(table.name)} WHERE skip IS NULL")
 
 
@@ -131,6 +134,7 @@ def users_missing_at_source() -> list[str]:
 
 
 def delete_users_missing_at_source() -> int:
+    """Delete the users that the source lacks, with all their rows; returns the number of users."""
     return execute_counted(f"DELETE FROM {namespaced('users')} t WHERE NOT EXISTS ({_AT_SOURCE})")
 
 
@@ -147,6 +151,7 @@ def clear_reassigned_values(table: Table) -> None:
 
 
 def pages(table: Table) -> int:
+    """The size of the staging table in pages."""
     return count(
         "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int", [staging_table(table.name)]
     )

@@ -84,7 +84,7 @@ rules: list[CleanupRule] = []
 
 
 def register(*added: CleanupRule) -> None:
-    """Called by an app's `tasks.py`."""
+    """Add cleanup rules. Called by an app's `tasks.py`."""
     rules.extend(added)
 
 

@@ -44,7 +44,7 @@ class WorkerHealth:
 
 
 def read_worker_health(cursor: CursorWrapper) -> WorkerHealth:
-    """One statement. Raises django.db errors."""
+    """The health of the workers. One statement. Raises django.db errors."""
     cursor.execute(_HEALTH, [queue()])
     row = cursor.fetchone()
     heartbeat_age, job_delay = row if row else (None, None)

@@ -44,7 +44,7 @@ class _Interval:
     burst: int = 1
 
     def start(self) -> float | None:
-        """None if the event is allowed, which starts the interval; else the remaining seconds."""
+        """Start the interval if the event is allowed, and return None; else return the remaining seconds."""
         if self.burst == 1:
             return rate_limits.allow_once(group=self.bucket, key=self.key, interval=self.length)
         per_second = 1 / self.length.total_seconds()

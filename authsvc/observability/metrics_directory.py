@@ -74,7 +74,7 @@ def _create() -> Path:
 
 
 def _is_abandoned(directory: Path) -> bool:
-    """Raises OSError where the directory is in use, or is being created."""
+    """True if no process uses the directory. Raises OSError where one does, or is about to."""
     descriptor = os.open(directory / _LOCK, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

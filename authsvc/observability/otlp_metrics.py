@@ -118,7 +118,7 @@ def _histogram_points(family: Metric) -> Iterator[export.HistogramDataPoint]:
 
 
 def _interval(config: conf.Telemetry) -> float:
-    """Seconds."""
+    """The seconds between two exports."""
     variable = config.variables.get(_INTERVAL)
     text = variable.reveal() if variable else ""
     return (int(text) if text.isascii() and text.isdigit() and int(text) else _DEFAULT_INTERVAL) / 1000

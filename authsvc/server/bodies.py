@@ -126,7 +126,7 @@ class RequestBody:
                     self.receive()
 
     def _end_stream(self) -> None:
-        """Distinguish the end of a body from that of its connection: only after the former is the stream exhausted."""
+        """Complete the body if its stream is exhausted; otherwise the connection has ended within the body."""
         try:
             self._protocol.__anext__()
         except StopAsyncIteration:

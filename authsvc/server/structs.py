@@ -13,7 +13,10 @@ import msgspec
 
 
 def inspect_all() -> None:
-    """Must be called in every process with threads, after all modules are loaded and before the first thread starts."""
+    """Inspect every struct of the service.
+
+    Must be called in every process with threads, after all modules are loaded and before the first thread starts.
+    """
     for struct in _subclasses(msgspec.Struct):
         # A struct that is only encoded may not be decodable; then no thread decodes it.
         with contextlib.suppress(TypeError, NameError):

@@ -118,7 +118,7 @@ def view_event(event_id: str, *, actor: audit.Administrator, caller: Caller, at:
 
 
 def find(delivery_id: str) -> WebhookDelivery:
-    """Raises DeliveryNotFound."""
+    """The delivery with this id. Raises DeliveryNotFound."""
     try:
         parsed_id = UUID(delivery_id)
     except ValueError:

@@ -42,11 +42,12 @@ class EndpointWithSecret:
 
 
 def list_all() -> list[WebhookEndpoint]:
-    """Newest first."""
+    """All endpoints, newest first."""
     return list(WebhookEndpoint.objects.filter(deleted_at__isnull=True).order_by("-created_at", "-id"))
 
 
 def find(endpoint_id: str) -> WebhookEndpoint:
+    """The endpoint with this id. Raises EndpointNotFound. One statement."""
     endpoint = WebhookEndpoint.objects.filter(id=parse_id(endpoint_id), deleted_at__isnull=True).first()
     if endpoint is None:
         raise EndpointNotFound
@@ -64,7 +65,7 @@ def create(
     caller: Caller,
     at: datetime,
 ) -> EndpointWithSecret:
-    """Raises EndpointInvalid and EndpointQuotaExceeded."""
+    """Create an endpoint with a new secret. Raises EndpointInvalid and EndpointQuotaExceeded."""
     if not url:
         raise EndpointInvalid("url is required")
     values = _checked(url=url, event_types=[ALL_TYPES] if event_types is None else event_types, description=description)
@@ -164,6 +165,7 @@ def rotate_secret(
 
 
 def parse_id(text: str) -> UUID:
+    """The id in a path. Raises EndpointNotFound."""
     try:
         return UUID(text)
     except ValueError:

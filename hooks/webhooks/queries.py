@@ -237,6 +237,7 @@ def fan_out(*, limit: int, at: datetime) -> int:
 
 
 def has_new_events() -> bool:
+    """True if events exist whose deliveries are not created yet. One statement."""
     return fetch_row(f"SELECT 1 FROM {EVENTS} WHERE NOT is_fanned_out LIMIT 1", ()) is not None
 
 
@@ -309,13 +310,14 @@ def restore_order(*, endpoint_id: UUID, users: Iterable[UUID | None], at: dateti
 
 
 def mark_failing(endpoints: Collection[UUID], *, at: datetime) -> None:
+    """Record that these endpoints fail since `at`, unless they failed before. One statement."""
     fetch_rows(
         f"UPDATE {ENDPOINTS} SET failing_since = %s WHERE id = ANY(%s) AND failing_since IS NULL", (at, list(endpoints))
     )
 
 
 def clear_failing(endpoints: Collection[UUID]) -> bool:
-    """False if none of them fails."""
+    """Record that these endpoints no longer fail; False if none of them did."""
     rows = fetch_rows(
         f"UPDATE {ENDPOINTS} SET failing_since = NULL WHERE id = ANY(%s) AND failing_since IS NOT NULL"
         " AND disabled_at IS NULL RETURNING id",
@@ -327,7 +329,9 @@ def clear_failing(endpoints: Collection[UUID]) -> bool:
 def disable(
     endpoint_id: UUID, *, reason: str, at: datetime, url: str | None = None, failing_since: datetime | None = None
 ) -> bool:
-    """False if the endpoint is disabled or deleted already, has another URL, or has had a success since then.
+    """Disable an endpoint.
+
+    False if it is disabled or deleted already, has another URL, or has had a success since `failing_since`.
 
     The caller may know a former state: administrators and other workers change endpoints too.
     """

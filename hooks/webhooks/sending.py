@@ -120,6 +120,7 @@ def next_attempt_at(
 
 
 def delivery_status(result: AttemptResult, *, next_attempt_at: datetime | None) -> DeliveryStatus:
+    """The status of a delivery after this attempt; `next_attempt_at` is None if no other one follows."""
     if result.is_success:
         return DeliveryStatus.SUCCEEDED
     return DeliveryStatus.FAILED if next_attempt_at is None else DeliveryStatus.PENDING

@@ -63,7 +63,7 @@ class EndpointCache:
         self._loaded_at = float("-inf")
 
     def get(self) -> tuple[CachedEndpoint, ...]:
-        """One statement every `MAX_AGE` seconds, else none."""
+        """The endpoints. One statement every `MAX_AGE` seconds, else none."""
         if time.monotonic() - self._loaded_at > MAX_AGE:
             self._endpoints = read_endpoints()
             self._loaded_at = time.monotonic()

@@ -238,7 +238,7 @@ class EventView(WebhookView):
 
 
 def _parse_filter(parameters: QueryDict) -> DeliveryFilter:
-    """Raises DeliveryFilterInvalid."""
+    """The conditions in a query string. Raises DeliveryFilterInvalid."""
     texts = {name: pagination.first(parameters, name) for name in _FILTERS}
     status = texts["status"]
     if status and status not in DeliveryStatus.values:

@@ -47,7 +47,7 @@ def deliver(
     """Deliver an encrypted message now. `retry_delay` is the delay until the next attempt, None for the last one.
 
     Raises jobs.Retry for a failure that another attempt may overcome, and jobs.PermanentFailure if the message cannot
-    be decrypted, is rejected for good, expires before the next attempt, or has no next attempt. Both are logged.
+    be decrypted, is rejected permanently, expires before the next attempt, or has no next attempt. Both are logged.
     """
     record = Attempt(message_id=message_id, channel=channel, kind=kind, attempt=attempt)
     try:

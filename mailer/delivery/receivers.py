@@ -16,6 +16,7 @@ _PLACEHOLDER_BYTES = 700
 
 
 def enqueue_email(*, message: Email, **_: object) -> None:
+    """Store a job for an email, unless it is a notification that the settings disable."""
     # Senders send every notification; the settings enable the types that are delivered.
     if message_types.is_enabled(message.type):
         _defer(message, channel="email")
@@ -23,6 +24,7 @@ def enqueue_email(*, message: Email, **_: object) -> None:
 
 
 def enqueue_sms(*, message: Sms, **_: object) -> None:
+    """Store a job for an SMS or WhatsApp message."""
     # A hook accepts any channel. Names that a client chooses must not become labels of metrics.
     _defer(message, channel="whatsapp" if message.channel == "whatsapp" else "sms")
 

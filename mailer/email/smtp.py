@@ -116,7 +116,7 @@ class _TlsClient(_Client, smtplib.SMTP_SSL):
 class EmailBackend(smtp.EmailBackend):
     """Sets `smtp_reply` of a message to the server's reply.
 
-    Raises DeliveryFailed with the server's text, permanent if the server rejects the recipient or the message for good.
+    Raises DeliveryFailed with the server's text, permanent if the server does not accept this message or recipient.
     """
 
     connection: Any

@@ -18,7 +18,7 @@ _END_OR_ELSE = ("end", "else")
 
 
 def parse(source: str) -> tree.Program:
-    """Raises TemplateSyntaxError."""
+    """The syntax tree of a template. Raises TemplateSyntaxError."""
     return _Parser(lexer.split(source)).program()
 
 

@@ -57,6 +57,7 @@ class MessageTemplates:
 
 
 def template_config(type: EmailType, language: str = conf.ENGLISH) -> TemplateConfig:
+    """The settings of an email type; a path of a template is below AUTH_SITE_URL."""
     key, config = message_types.EMAIL_DEFINITIONS[type].key, conf.current()
     location = config.mailer.templates.get(key, "")
     url = location if not location or location.startswith("http") else config.site.url + location

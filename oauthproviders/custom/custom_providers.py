@@ -67,7 +67,7 @@ def list_providers(*, provider_type: str) -> list[CustomProvider]:
 
 
 def find(identifier: str) -> CustomProvider:
-    """Raises ValidationFailed, CustomProviderNotFound."""
+    """The provider with this identifier. Raises ValidationFailed, CustomProviderNotFound."""
     definitions.check_identifier(identifier)
     row = CustomProvider.objects.filter(identifier=identifier).first()
     if row is None:
@@ -79,7 +79,7 @@ def find(identifier: str) -> CustomProvider:
 def create(
     definition: ProviderDefinition, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> CustomProvider:
-    """Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
+    """Create a provider. Raises ValidationFailed, TooManyCustomProviders, CustomProviderExists."""
     definitions.check_complete(definition)
     _check_quota()
     _check_urls(definition)
@@ -138,7 +138,7 @@ def update(
 
 
 def delete(identifier: str, *, actor: audit.Administrator, caller: Caller, at: datetime) -> None:
-    """Raises ValidationFailed, CustomProviderNotFound."""
+    """Delete a provider. Raises ValidationFailed, CustomProviderNotFound."""
     row = find(identifier)
     with transaction.atomic(durable=True):
         deleted, _ = CustomProvider.objects.filter(id=row.id).delete()

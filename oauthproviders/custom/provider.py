@@ -25,13 +25,13 @@ PREFIX = "custom:"
 
 
 class CustomOAuthProvider(OAuth2):
-    """Its settings are a row, which is read for each request."""
+    """A provider whose settings are a row, which is read for each request."""
 
     row: CustomProvider
 
     @classmethod
     def of(cls, row: CustomProvider, *, data: Mapping[str, str]) -> Self:
-        """Raises ProviderUnavailable when the secret cannot be decrypted."""
+        """The provider of a row. Raises ProviderUnavailable when the secret cannot be decrypted."""
         provider = cls.make(config_of(row), data=data)
         provider.row = row
         provider.requires_pkce = row.pkce_enabled

@@ -45,7 +45,7 @@ class PageProviders:
     """Built-in providers in the order of their names, then custom ones."""
 
     def buttons(self) -> Sequence[ProviderButton]:
-        """At most one statement, for custom providers."""
+        """The enabled providers. At most one statement, for custom providers."""
         configured = conf.current().providers.items()
         enabled = [name for name, config in configured if not registry.configuration_error(name, config)]
         buttons = [ProviderButton(name, _LABELS.get(name, name.capitalize())) for name in enabled]

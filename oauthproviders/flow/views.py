@@ -207,7 +207,7 @@ class CallbackView(Endpoint):
 
 
 def _flow_request(request: ServiceRequest) -> FlowRequest:
-    """Raises QueryTooLong."""
+    """The parameters of a request that starts a flow. Raises QueryTooLong."""
     if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY_LENGTH:
         raise errors.QueryTooLong
     parameters = _first_values(request.http.GET)

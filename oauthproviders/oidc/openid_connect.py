@@ -130,6 +130,7 @@ def _fetch_named(issuer: Issuer) -> Discovery:
 
 
 def is_same_issuer(name: str, other: str) -> bool:
+    """True if both are names of one issuer."""
     return name == other or {name, other} <= _SAME_ISSUER
 
 

@@ -41,6 +41,7 @@ def check_built_in_provider(name: str, *, actor: audit.Administrator, caller: Ca
 
 @deadline.shared()
 def custom_provider_steps(row: CustomProvider, *, sends_secret: bool) -> list[Step]:
+    """The steps of the check of a custom provider, which may be unsaved. Sends their requests."""
     steps = Steps()
     rules = Rules(is_custom=True, public_only=provider.is_public_only())
     if row.provider_type == ProviderType.OIDC:
@@ -57,6 +58,7 @@ def custom_provider_steps(row: CustomProvider, *, sends_secret: bool) -> list[St
 
 @deadline.shared()
 def built_in_provider_steps(name: str) -> list[Step]:
+    """The steps of the check of a built-in provider. Sends their requests."""
     steps = Steps()
     config = conf.current().providers[name]
     if steps.run("Settings", lambda: _check_settings(name, config)) is None:

@@ -48,6 +48,7 @@ def check_endpoint(steps: Steps, subject: str, url: str, rules: Rules, *, is_cal
 
 
 def check_client(steps: Steps, url: str, rules: Rules, make: Callable[[], OAuth2], sends_secret: bool) -> None:
+    """Check the client at the token endpoint. The step is skipped without a URL, and without `sends_secret`."""
     subject = "Token endpoint and client"
     if not url:
         steps.skip("no token endpoint is known", subject)

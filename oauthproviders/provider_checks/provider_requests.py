@@ -51,6 +51,7 @@ class Rules:
 
 
 def check_url(url: str, *, private_allowed: bool) -> None:
+    """Raises Problem for a URL that custom providers must not have."""
     try:
         safe_urls.check(url, private_allowed=private_allowed)
     except safe_urls.UnsafeUrl as error:
@@ -63,6 +64,7 @@ def check_url(url: str, *, private_allowed: bool) -> None:
 
 
 def look_up(url: str, rules: Rules) -> StepResult[bool]:
+    """Look up the host of a URL, unless a proxy does. Raises Problem without an address."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if not rules.public_only and http.proxy(url):

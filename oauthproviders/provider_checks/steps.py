@@ -83,6 +83,7 @@ class Steps:
 
 
 def remedy_of(reason: http.Unreachable) -> str:
+    """The operator's next step after a failed request."""
     if isinstance(reason, http.TlsFailed):
         return (
             "Check the host name, expiry and chain of the certificate. For an authority of your own set"

@@ -173,7 +173,7 @@ def validate(target: RequestTarget, parameter: Parameters, *, at: datetime) -> O
 
 
 def store(authorization: OAuthAuthorization) -> None:
-    """One statement. Raises RequestRefused, and the error of an unavailable database."""
+    """Store a request. One statement. Raises RequestRefused, and the error of an unavailable database."""
     try:
         authorization.save(force_insert=True)
     except DatabaseError as error:
@@ -280,7 +280,7 @@ def _hinted_user_id(token: str) -> UUID | None:
 
 
 def parse_max_age(max_age: str) -> int | None:
-    """Seconds. Raises RequestRefused."""
+    """The seconds of `max_age`; None without it. Raises RequestRefused."""
     if not max_age:
         return None
     if not (max_age.isascii() and max_age.isdecimal() and len(max_age) <= _MAX_AGE_DIGITS):

@@ -65,7 +65,7 @@ def list_clients(page: PageRequest) -> tuple[list[OAuthClient], int]:
 
 
 def find(client_id: str) -> OAuthClient:
-    """Raises ClientIdMalformed, OAuthClientNotFound. One statement."""
+    """The client with this id. Raises ClientIdMalformed, OAuthClientNotFound. One statement."""
     client = find_existing(parse_id(client_id))
     if client is None:
         raise OAuthClientNotFound
@@ -78,7 +78,7 @@ def find_existing(client_id: UUID) -> OAuthClient | None:
 
 
 def parse_id(text: str) -> UUID:
-    """Raises ClientIdMalformed."""
+    """The id in a path. Raises ClientIdMalformed."""
     try:
         return UUID(text)
     except ValueError:

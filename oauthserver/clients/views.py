@@ -159,7 +159,7 @@ class ClientRegistrationView(ClientEndpoint):
 
 
 def _parse_body(request: ServiceRequest, body_type: type[Input]) -> Input:
-    """Raises ClientBodyInvalid."""
+    """The body of a request. Raises ClientBodyInvalid."""
     try:
         return parsing.parse_body(request, body_type)
     except BadJson:

@@ -56,7 +56,7 @@ def read(request: HttpRequest) -> LogoutParameters:
 
 
 def parse(parameter: LogoutParameters) -> LogoutRequest:
-    """At most one statement. Raises LogoutRequestRefused."""
+    """The validated request. At most one statement. Raises LogoutRequestRefused."""
     claims = _read_hint(parameter("id_token_hint"))
     client_id = parameter("client_id")
     audience = str(claims.get("client_id") or "")

@@ -200,7 +200,7 @@ def _token_response(tokens: TokenPair, *, scope: str) -> dict[str, Any]:
 
 
 def _token(parameters: ClientRequest) -> str:
-    """Raises TokenRequestInvalid without one."""
+    """The token in the form. Raises TokenRequestInvalid without one."""
     token = parameters.get("token")
     if not token:
         raise errors.TokenRequestInvalid("token is required")

@@ -49,7 +49,7 @@ def registered() -> Mapping[str, Grant]:
 
 
 def choose(grant_type: str) -> Grant:
-    """Raises UnsupportedGrantType."""
+    """The grant of a `grant_type`. Raises UnsupportedGrantType."""
     grant = _grants.get(grant_type)
     if grant is None:
         raise errors.UnsupportedGrantType

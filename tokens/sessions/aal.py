@@ -14,7 +14,7 @@ SECOND_FACTORS = frozenset({"totp", "mfa/phone", "mfa/webauthn", "mfa/recovery_c
 """Methods that raise a session to `aal2`."""
 _RECOVERY_METHODS = frozenset({"otp", "magiclink", "recovery"})
 CHANGE_METHODS = frozenset({"email_change", "phone_change"})
-"""Methods of sessions that the confirmation of a new email address or phone started. They recover nothing."""
+"""Methods of sessions that the confirmation of a new email address or phone started. These sessions are no recovery."""
 
 
 def aal_of(methods: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ def bind(request: HttpRequest, *, session_id: UUID) -> None:
 
 
 def raise_level(request: HttpRequest) -> None:
-    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid for good.
+    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid.
 
     One statement.
     """
@@ -46,7 +46,7 @@ def raise_level(request: HttpRequest) -> None:
 
 
 def renew(request: HttpRequest) -> None:
-    """Keep the session, and make earlier copies of the cookie invalid for good. One statement."""
+    """Keep the session, and make earlier copies of the cookie invalid. One statement."""
     request.session[_COUNTER] = _increase_counter(UUID(request.session[_SESSION]))
     rotate_token(request)
 
@@ -93,12 +93,12 @@ def needs_second_factor(current: SignedInUser) -> bool:
 
 
 def record_use(session_id: UUID, *, at: datetime) -> None:
-    """Record the use of a session of a browser, which has no refresh that would. One statement."""
+    """Record the use of a browser's session, because no refresh records it. One statement."""
     Session.objects.filter(id=session_id).update(refreshed_at=at)
 
 
 def _increase_counter(session_id: UUID) -> int | None:
-    """Make the refresh token of a browser's session, which no client has, older. Returns the new counter.
+    """Increase the counter of a browser's session, which makes earlier cookies invalid. Returns the new counter.
 
     None if the session has ended. One statement.
     """

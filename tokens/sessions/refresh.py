@@ -370,7 +370,7 @@ def _check_client(session: SessionRecord, *, client: RefreshingClient | None) ->
 
 
 def _lock_single_session(signed_in: SignedInUser, *, at: datetime) -> bool:
-    # The session of an operator is none of the user's own.
+    # The session of an operator who impersonates the user does not count.
     if not conf.current().sessions.single_per_user or signed_in.session is None or signed_in.is_impersonated:
         return True
     return session_limits.check_single_session(signed_in.session, user=signed_in.user, at=at)

@@ -19,7 +19,10 @@ _MAX_IDS = 100
 
 
 def record_start(user: TokenUser, session: SessionRecord, *, method: str, provider: str, at: datetime) -> None:
-    """`provider` is that of the identity, empty for other methods. Joins the caller's transaction."""
+    """Record the start of a session. Joins the caller's transaction.
+
+    `provider` is that of the identity, empty for other methods.
+    """
     events.record(
         EventType.SESSION_STARTED,
         user_id=user.id,
@@ -32,7 +35,7 @@ def record_start(user: TokenUser, session: SessionRecord, *, method: str, provid
 def record_upgrade(
     user: TokenUser, session: SessionRecord, *, method: str, factor_id: UUID | None, at: datetime
 ) -> None:
-    """Joins the caller's transaction."""
+    """Record that a session has been raised to aal2. Joins the caller's transaction."""
     events.record(
         EventType.SESSION_UPGRADED,
         user_id=user.id,
@@ -46,7 +49,7 @@ def record_upgrade(
 
 
 def record_end(user_id: UUID, session_ids: Sequence[UUID], *, reason: str) -> None:
-    """One event for all sessions that a request has ended. Joins the caller's transaction."""
+    """Record one event for all sessions that a request has ended. Joins the caller's transaction."""
     if not session_ids:
         return
     data: dict[str, Any] = {"session_ids": [str(session_id) for session_id in session_ids[:_MAX_IDS]], "reason": reason}

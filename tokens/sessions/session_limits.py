@@ -74,6 +74,7 @@ def check_single_session(session: SessionRecord, *, user: TokenUser, at: datetim
 
 
 def last_used_at(session: SessionRecord, token_used_at: datetime | None = None) -> datetime:
+    """The last use of a session; `token_used_at` is that of an imported refresh token."""
     if session.refreshed_at is not None:
         return session.refreshed_at
     return max(session.created_at, token_used_at) if token_used_at else session.created_at

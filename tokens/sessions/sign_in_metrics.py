@@ -56,6 +56,7 @@ def measure_sign_in(
 
 
 def record_sign_in(method: str, *, user_id: UUID, provider: str = "") -> None:
+    """Count a successful sign-in, and write its log line."""
     metrics.SIGN_INS.labels(method, SUCCEEDED).inc()
     log_sign_in(method, user_id=user_id, provider=provider)
 

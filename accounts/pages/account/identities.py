@@ -130,6 +130,7 @@ class IdentityRemovalPage(QuestionPage, RowPage):
 
 
 def provider_label(name: str) -> str:
+    """The name of a provider as pages show it. At most one statement."""
     if name in _OWN_PROVIDERS:
         return str(_OWN_PROVIDERS[name])
     buttons = registry.providers.buttons() if registry.providers else ()

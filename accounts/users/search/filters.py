@@ -65,7 +65,10 @@ class Cursor:
 
 
 def parse(parameters: QueryDict, *, aud: str) -> UserFilter:
-    """Raises SortInvalid, and ListParameterInvalid for a parameter that is empty or unknown."""
+    """The filter in a query string.
+
+    Raises SortInvalid, and ListParameterInvalid for a parameter that is empty or unknown.
+    """
     pagination.refuse_unknown(parameters, PARAMETERS)
     conditions = {name: pagination.first(parameters, name) for name in _CONDITIONS if name in parameters}
     for name, value in conditions.items():
@@ -110,7 +113,7 @@ def encode_cursor(cursor: Cursor) -> str:
 
 
 def decode_cursor(text: str) -> Cursor:
-    """Raises PaginationInvalid."""
+    """The user in a client's cursor. Raises PaginationInvalid."""
     try:
         content = orjson.loads(crypto.base64url_decode(text))
         created_at, user_id = datetime.fromisoformat(content["created_at"]).astimezone(UTC), UUID(content["id"])

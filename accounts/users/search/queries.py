@@ -238,6 +238,7 @@ def restricted_match_sql(user_filter: UserFilter) -> Condition:
 
 
 def is_indexed(text: str) -> bool:
+    """True if a trigram index finds the text."""
     if _INDEXED.search(text):
         return True
     return bool(_INDEXED_WITH_ALL_LETTERS.search(text)) and indexes_all_letters()

@@ -31,7 +31,7 @@ def start(request: HttpRequest, *, session_id: UUID, at: datetime) -> None:
 
 
 def step_up(request: HttpRequest) -> None:
-    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid for good.
+    """Record the verified second factor in the cookie. Earlier copies of the cookie become invalid.
 
     One statement.
     """

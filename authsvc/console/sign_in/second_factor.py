@@ -113,7 +113,10 @@ def _page(
     sent_to: str = "",
     key_ceremony: dict[str, str] | None = None,
 ) -> HttpResponse:
-    """`sent_to`: name of the phone that gets an SMS code; `key_ceremony`: variables of the browser's key prompt."""
+    """The page that asks for the second factor.
+
+    `sent_to`: name of the phone that gets an SMS code; `key_ceremony`: variables of the browser's key prompt.
+    """
     return pages.render_standalone(
         request,
         "operator/second_factor.html",

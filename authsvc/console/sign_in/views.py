@@ -106,7 +106,10 @@ def _sign_in_with_passkey(request: HttpRequest) -> HttpResponse:
 
 
 def _start_session(request: HttpRequest, *, name: str, password: str) -> None:
-    """Raises the errors of the password grant; users who are not operators get the error for a wrong password."""
+    """Sign an operator in.
+
+    Raises the errors of the password grant; users who are not operators get the error for a wrong password.
+    """
     at = timezone.now()
     is_email = "@" in name
     signed_in = password_sign_in.sign_in_with_password(

@@ -70,5 +70,5 @@ def _run(diagnostic: Diagnostic, context: DiagnosticContext) -> Iterator[CheckRe
 
 
 def _as_json(result: CheckResult) -> dict[str, str]:
-    """The keys are part of the command's interface."""
+    """A result as JSON. Its keys are part of the command's interface."""
     return {"subject": result.subject, "outcome": result.outcome, "said": result.message, "remedy": result.remedy}
