@@ -8,19 +8,16 @@ InvalidArgumentError if the metadata does not allow it (Iceberg specification, "
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from catalogclient import _metadata, _type_strings, types, updates
+from catalogclient import _columns, _metadata, types, updates
 from catalogclient._guards import convert_errors
 from catalogclient.errors import InvalidArgumentError
 
 Column: TypeAlias = str | Sequence[str]
 _FIRST_PARTITION_ID = 1000
-_TIMES = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
-_NESTED_KEYS = {"list": ("element",), "map": ("key", "value")}
 
 
 @dataclass(slots=True)
@@ -124,10 +121,10 @@ def add_column(column: Column, type: types.IcebergType, *, doc: str | None = Non
     """Add an optional column at the end of the table or of a struct. Ids are assigned, also in nested types."""
 
     def change(draft: Draft) -> None:
-        *parent, name = _path(column)
+        *parent, name = _columns.split(column)
         siblings = _children(draft, parent)
         if any(sibling["name"] == name for sibling in siblings):
-            raise InvalidArgumentError(f"the column {_format_path(column)} exists")
+            raise InvalidArgumentError(f"the column {_columns.join(column)} exists")
         new_field = {"id": draft.new_id(), "name": name, "required": False, "type": _with_new_ids(type, draft)}
         siblings.append({**new_field, "doc": doc} if doc is not None else new_field)
 
@@ -138,12 +135,12 @@ def rename_column(column: Column, name: str) -> Change:
     """Rename a column. `name` is the new last part of its path."""
 
     def change(draft: Draft) -> None:
-        *parent, _ = _path(column)
+        *parent, _ = _columns.split(column)
         siblings = _children(draft, parent)
         target = _field(draft, column)
         if any(sibling["name"] == name for sibling in siblings if sibling is not target):
-            raise InvalidArgumentError(f"a column {name} exists beside {_format_path(column)}")
-        _path((name,))
+            raise InvalidArgumentError(f"a column {name} exists beside {_columns.join(column)}")
+        _columns.split((name,))
         target["name"] = name
 
     return change
@@ -156,9 +153,9 @@ def widen_type(column: Column, type: str) -> Change:
         holder, key = _holder(draft, column)
         if key == "key" or _is_in_map_key(draft, column):
             raise InvalidArgumentError("the type of a map key cannot be changed")
-        if not _can_widen(holder[key], type):
+        if not _columns.can_widen(holder[key], type):
             raise InvalidArgumentError(
-                f"the type of {_format_path(column)} cannot be changed from {holder[key]} to {type}"
+                f"the type of {_columns.join(column)} cannot be changed from {holder[key]} to {type}"
             )
         holder[key] = type
 
@@ -173,7 +170,7 @@ def make_optional(column: Column) -> Change:
         if key == "key" or _is_in_map_key(draft, column):
             raise InvalidArgumentError("a map key cannot be optional")
         if key == "type" and holder["id"] in draft.identifier_ids:
-            raise InvalidArgumentError(f"{_format_path(column)} is an identifier field and cannot be optional")
+            raise InvalidArgumentError(f"{_columns.join(column)} is an identifier field and cannot be optional")
         holder["required" if key == "type" else f"{key}-required"] = False
 
     return change
@@ -183,10 +180,10 @@ def drop_column(column: Column) -> Change:
     """Drop a column. Identifier fields and sources of the partition spec or sort order cannot be dropped."""
 
     def change(draft: Draft) -> None:
-        *parent, _ = _path(column)
+        *parent, _ = _columns.split(column)
         siblings = _children(draft, parent)
         target = _field(draft, column)
-        ids = {child["id"] for child in _all_fields([target])}
+        ids = {child["id"] for child in _columns.all_fields([target])}
         sources = {partition["source-id"] for partition in draft.spec if partition["transform"] != "void"}
         for users, reason in (
             (draft.identifier_ids, "an identifier field"),
@@ -194,7 +191,7 @@ def drop_column(column: Column) -> Change:
             ({sort_field["source-id"] for sort_field in draft.order}, "a source of the sort order"),
         ):
             if ids & users:
-                raise InvalidArgumentError(f"{_format_path(column)} is {reason} and cannot be dropped")
+                raise InvalidArgumentError(f"{_columns.join(column)} is {reason} and cannot be dropped")
         siblings.remove(target)
 
     return change
@@ -205,12 +202,12 @@ def add_partition_field(column: Column, transform: str = "identity", *, name: st
 
     def change(draft: Draft) -> None:
         source = _field(draft, column)
-        suffix = _suffix(transform, source["type"])
-        chosen = name or "_".join([*_path(column), *([suffix] if suffix else [])])
+        suffix = _columns.transform_suffix(transform, source["type"])
+        chosen = name or "_".join([*_columns.split(column), *([suffix] if suffix else [])])
         if any(
             partition["source-id"] == source["id"] and partition["transform"] == transform for partition in draft.spec
         ):
-            raise InvalidArgumentError(f"{_format_path(column)} is partitioned by {transform} already")
+            raise InvalidArgumentError(f"{_columns.join(column)} is partitioned by {transform} already")
         is_own_name = transform == "identity" and chosen == source["name"]
         names = {partition["name"] for partition in draft.spec} | (
             set() if is_own_name else {field["name"] for field in draft.fields}
@@ -260,12 +257,12 @@ def sort_by(
         if direction not in ("asc", "desc") or null_order not in (None, "nulls-first", "nulls-last"):
             raise InvalidArgumentError("direction must be asc or desc, null_order nulls-first or nulls-last")
         source = _field(draft, column)
-        _suffix(transform, source["type"])
+        _columns.transform_suffix(transform, source["type"])
         if any(
             sort_field["source-id"] == source["id"] and sort_field["transform"] == transform
             for sort_field in draft.order
         ):
-            raise InvalidArgumentError(f"the table is sorted by {_format_path(column)} already")
+            raise InvalidArgumentError(f"the table is sorted by {_columns.join(column)} already")
         default: Literal["nulls-first", "nulls-last"] = "nulls-first" if direction == "asc" else "nulls-last"
         draft.order.append(
             {
@@ -288,52 +285,22 @@ def unsorted() -> Change:
     return change
 
 
-def _path(column: Column) -> list[str]:
-    parts = column.split(".") if isinstance(column, str) else list(column)
-    if not parts or "" in parts:
-        raise InvalidArgumentError("a column must be a name or a path of names")
-    return parts
-
-
-def _format_path(column: Column) -> str:
-    return ".".join(_path(column))
-
-
-def _step(fields: list[Any], path: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Return the document and the key that hold the type at a path."""
-    holder: dict[str, Any] = next((child for child in fields if child["name"] == path[0]), {})
-    key = "type"
-    for number, name in enumerate(path[1:], start=1):
-        inner = holder.get(key)
-        if isinstance(inner, dict) and inner.get("type") == "struct":
-            holder, key = next((child for child in inner["fields"] if child["name"] == name), {}), "type"
-        elif isinstance(inner, dict) and name in _NESTED_KEYS.get(inner["type"], ()):
-            holder, key = inner, name
-        else:
-            holder = {}
-        if not holder:
-            raise InvalidArgumentError(f"there is no column {'.'.join(path[: number + 1])}")
-    if not holder:
-        raise InvalidArgumentError(f"there is no column {path[0]}")
-    return holder, key
-
-
 def _holder(draft: Draft, column: Column) -> tuple[dict[str, Any], str]:
-    return _step(draft.fields, _path(column))
+    return _columns.find(draft.fields, _columns.split(column))
 
 
 def _field(draft: Draft, column: Column) -> dict[str, Any]:
     """Return a field of the table or of a struct. Raises InvalidArgumentError for other paths."""
     holder, key = _holder(draft, column)
     if key != "type":
-        raise InvalidArgumentError(f"{_format_path(column)} is a list element, map key or map value")
+        raise InvalidArgumentError(f"{_columns.join(column)} is a list element, map key or map value")
     return holder
 
 
 def _children(draft: Draft, parent: Sequence[str]) -> list[Any]:
     if not parent:
         return draft.fields
-    holder, key = _step(draft.fields, parent)
+    holder, key = _columns.find(draft.fields, parent)
     if key == "key" or _is_in_map_key(draft, parent):
         raise InvalidArgumentError("the struct of a map key cannot be changed")
     inner = holder[key]
@@ -344,22 +311,8 @@ def _children(draft: Draft, parent: Sequence[str]) -> list[Any]:
 
 
 def _is_in_map_key(draft: Draft, column: Column) -> bool:
-    path = _path(column)
-    return any(_step(draft.fields, path[:length])[1] == "key" for length in range(2, len(path) + 1))
-
-
-def _all_fields(fields: list[Any]) -> Iterator[Any]:
-    for child in fields:
-        yield child
-        yield from _nested_fields(child["type"])
-
-
-def _nested_fields(type: Any) -> Iterator[Any]:
-    if isinstance(type, dict):
-        yield from _all_fields(type.get("fields", []))
-        for key in _NESTED_KEYS.get(type["type"], ()):
-            yield {"id": type[f"{key}-id"]}
-            yield from _nested_fields(type[key])
+    path = _columns.split(column)
+    return any(_columns.find(draft.fields, path[:length])[1] == "key" for length in range(2, len(path) + 1))
 
 
 def _with_new_ids(type: Any, draft: Draft) -> Any:
@@ -369,41 +322,11 @@ def _with_new_ids(type: Any, draft: Draft) -> Any:
     if type["type"] == "struct":
         numbered = [{**child, "id": draft.new_id()} for child in type["fields"]]
         result["fields"] = [{**child, "type": _with_new_ids(child["type"], draft)} for child in numbered]
-    for key in _NESTED_KEYS.get(type["type"], ()):
+    for key in _columns.NESTED_KEYS.get(type["type"], ()):
         result[f"{key}-id"] = draft.new_id()
-    for key in _NESTED_KEYS.get(type["type"], ()):
+    for key in _columns.NESTED_KEYS.get(type["type"], ()):
         result[key] = _with_new_ids(type[key], draft)
     return result
-
-
-def _can_widen(old: Any, new: str) -> bool:
-    if (old, new) in (("int", "long"), ("float", "double")) or old == new:
-        return True
-    before, after = _type_strings.parse_decimal_type(str(old)), _type_strings.parse_decimal_type(new)
-    return (
-        before is not None and after is not None and after.scale == before.scale and after.precision >= before.precision
-    )
-
-
-def _suffix(transform: str, type: Any) -> str:
-    """Return the suffix of the default name. Raises InvalidArgumentError if the transform does not accept the type."""
-    match = re.fullmatch(r"(identity|year|month|day|hour|bucket|truncate)(?:\[([1-9]\d{0,8})\])?", transform)
-    kind = match[1] if match else ""
-    if not match or bool(match[2]) != (kind in ("bucket", "truncate")):
-        raise InvalidArgumentError(f"{transform} is not a transform")
-    base = re.split(r"[\s(\[]", type)[0] if isinstance(type, str) else "nested"
-    accepted = {
-        "identity": base not in ("nested", "variant", "geometry", "geography"),
-        "year": base in ("date", *_TIMES),
-        "month": base in ("date", *_TIMES),
-        "day": base in ("date", *_TIMES),
-        "hour": base in _TIMES,
-        "bucket": base in ("int", "long", "decimal", "date", "time", "string", "uuid", "fixed", "binary", *_TIMES),
-        "truncate": base in ("int", "long", "decimal", "string", "binary"),
-    }
-    if not accepted[kind]:
-        raise InvalidArgumentError(f"the transform {transform} does not accept the type {base}")
-    return {"identity": "", "bucket": f"bucket_{match[2]}", "truncate": f"trunc_{match[2]}"}.get(kind, kind)
 
 
 def _partition_id(draft: Draft, source_id: int, transform: str) -> int:
