@@ -39,6 +39,8 @@ class ServiceCommand(BaseCommand):
             return super().execute(*args, **options)
         except ApiError as error:
             raise CommandError(error.message) from None
+        except UnicodeEncodeError:
+            raise CommandError("the arguments must be UTF-8") from None
         except (EmbeddedDatabaseFailed, ImproperlyConfigured) as error:
             raise CommandError(_one_line(error)) from None
         except DatabaseError as error:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.administration import user_administration
 from accounts.administration.user_administration import NewUser
+from accounts.passwords import policy
 from authsvc import conf
 from authsvc.management.service_command import ACTOR, ServiceCommand
 
@@ -28,9 +29,11 @@ class Command(ServiceCommand):
         self, *_: Any, email: str, password: str, role: str, admin: bool, confirm: bool, aud: str, **__: Any
     ) -> None:
         config = conf.current()
+        password = self.new_password(file="-") if password == "-" else password
+        policy.validate_password(password)
         new_user = NewUser(
             email=email,
-            password=self.new_password(file="-") if password == "-" else password,
+            password=password,
             role=role or (config.jwt.admin_group_name if admin else None),
             email_confirm=confirm or config.mailer.autoconfirm,
         )

@@ -98,16 +98,19 @@ def test_createuser_creates_users_of_other_audiences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("email", "text"),
+    ("email", "password", "text"),
     [
-        ("xx", "Unable to validate email address: invalid format"),
-        ("", "Cannot create a user without either an email or phone"),
-        (EMAIL, "A user with this email address has already been registered"),
+        ("xx", PASSWORD, "Unable to validate email address: invalid format"),
+        ("", PASSWORD, "Cannot create a user without either an email or phone"),
+        (EMAIL, PASSWORD, "A user with this email address has already been registered"),
+        ("new@example.com", "short", "Password should be at least 6 characters."),
+        ("new@example.com", "", "Password should be at least 6 characters."),
+        ("new@example.com", "not UTF-8: \udcff", "the arguments must be UTF-8"),
     ],
 )
-def test_createuser_rejects_invalid_values(email: str, text: str) -> None:
+def test_createuser_rejects_invalid_values(email: str, password: str, text: str) -> None:
     make_user(email=EMAIL)
-    assert error_of("createuser", email, PASSWORD) == text
+    assert error_of("createuser", email, password) == text
     assert User.objects.count() == 1
 
 
