@@ -14,7 +14,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.sign_in import errors
 from accounts.sign_up import sign_up
 from accounts.sign_up.sign_up import SignUpRequest
-from accounts.users import identifiers, metadata_limits, queries
+from accounts.users import account_creation, identifiers, queries
 from accounts.users.records import UserRecord
 from authsvc import conf, messaging
 from authsvc.caller import Caller
@@ -37,8 +37,7 @@ def send_magic_link(
     Raises the errors of the magic-link and sign-up endpoints, and OtpDisabled when `create_user` forbids a new account.
     """
     config = conf.current()
-    # Before the look-up, so that the refusal does not reveal whether the account exists.
-    metadata_limits.check_user_metadata(data)
+    account_creation.check_sign_up_data(data, email=email)
     user = queries.find_claimant("email", identifiers.lower_email(email), aud=caller.audience) if email else None
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled  # also for an invalid address
@@ -49,13 +48,14 @@ def send_magic_link(
     if not email:
         raise errors.MagicLinkAddressMissing
     address = identifiers.email(email)
-    if user is None and not create_user:
+    is_closed = config.signup.disabled and (user is None or user.email_confirmed_at is None)
+    if is_closed and not config.signup.strict_privacy_enabled:
+        raise account_errors.SignupDisabled
+    if is_closed or (user is None and not create_user):
         with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
             recipients.check_email(address, type=EmailType.MAGIC_LINK, sender=Sender.of_request(caller))
         confirmation_emails.simulate_send(confirmation_emails.MAGIC_LINK, address=address, at=at)
         return
-    if (user is None or user.email_confirmed_at is None) and config.signup.disabled:
-        raise account_errors.SignupDisabled
     auto_confirms = config.mailer.autoconfirm
     signs_up = user is None or (user.email_confirmed_at is None and _is_repeated(user, auto_confirms=auto_confirms))
     if not signs_up or auto_confirms:
@@ -81,8 +81,7 @@ def send_sms_code(
     Raises the errors of the passwordless and sign-up endpoints.
     """
     config = conf.current()
-    # Before the look-up, so that the refusal does not reveal whether the account exists.
-    metadata_limits.check_user_metadata(data)
+    account_creation.check_sign_up_data(data, email="")
     user = queries.find_claimant("phone", identifiers.bare_phone(phone), aud=caller.audience)
     if user is None and not create_user and not config.signup.strict_privacy_enabled:
         raise errors.OtpDisabled
@@ -90,12 +89,13 @@ def send_sms_code(
         raise errors.PhoneOtpDisabled
     number = identifiers.phone(phone)
     channel = identifiers.channel(channel)
-    if user is None and not create_user:
+    is_closed = config.signup.disabled and (user is None or user.phone_confirmed_at is None)
+    if is_closed and not config.signup.strict_privacy_enabled:
+        raise account_errors.SignupDisabled
+    if is_closed or (user is None and not create_user):
         with messaging.sms_interval(IntervalGroup.PASSWORDLESS, address=number):
             sms_codes.check_sms(number, sender=Sender.of_request(caller), at=at)
         return sms_codes.simulate_send(number, at=at)
-    if (user is None or user.phone_confirmed_at is None) and config.signup.disabled:
-        raise account_errors.SignupDisabled
     auto_confirms = config.sms.autoconfirm
     signs_up = user is None or (user.phone_confirmed_at is None and _is_repeated(user, auto_confirms=auto_confirms))
     if not signs_up or auto_confirms:

@@ -18,7 +18,7 @@ from accounts.messages import confirmation_emails, recipients, sms_codes
 from accounts.models import User
 from accounts.passwords import hashing, policy
 from accounts.sign_up import errors, queries
-from accounts.users import account_creation, creation_hook, identifiers, metadata_limits, updates, user_events
+from accounts.users import account_creation, creation_hook, identifiers, updates, user_events
 from accounts.users import queries as user_queries
 from accounts.users.records import UserRecord
 from authsvc import audit, conf, messaging
@@ -82,7 +82,7 @@ def sign_up(
     config = conf.current()
     if config.signup.disabled:
         raise account_errors.SignupDisabled
-    metadata_limits.check_user_metadata(data)
+    account_creation.check_sign_up_data(data, email=email)
     if not password:
         raise account_errors.PasswordRequired
     policy.validate_password(password)

@@ -276,6 +276,14 @@ def _user(*, id: UUID, audience: str, at: datetime, **columns: Any) -> User:
     )
 
 
+def check_sign_up_data(data: Mapping[str, Any], *, email: str) -> None:
+    """Raises MetadataTooLarge for data with which `create_user` cannot store an account. `email` is `""` for a phone.
+
+    Call it before the look-up of the account, so that the refusal does not reveal whether the account exists.
+    """
+    metadata_limits.check_user_metadata(own_identity_data(user_id=UUID(int=0), email=email, data=data))
+
+
 def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The data of an email or phone identity: the client's data, overridden by the values of the service."""
     members: dict[str, Any] = {"sub": str(user_id), "email_verified": False, "phone_verified": False}

@@ -183,6 +183,19 @@ def test_an_unconfirmed_address_needs_permission_to_sign_up(api: Api, auth_confi
     )
 
 
+@pytest.mark.parametrize("identifier", [{"email": EMAIL}, {"phone": "15551234567"}])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_data_too_large_for_a_new_account_are_refused_for_every_address(
+    api: Api, auth_config: ChangeConfig, identifier: dict[str, Any], is_known: bool
+) -> None:
+    auth_config(signup={"phone_enabled": True})
+    if is_known:
+        make_user(**{"email": "", **identifier}, phone_confirmed_at=timezone.now())
+    response = api.post("/otp", {**identifier, "data": {"note": "x" * 16_300}})
+    text = "User metadata must not be larger than 16384 bytes"
+    assert_error(response, 400, "validation_failed", text)
+
+
 @pytest.mark.parametrize(
     ("columns", "mails"),
     [

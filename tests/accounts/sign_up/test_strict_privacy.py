@@ -42,9 +42,9 @@ def status_and_body(response: ApiResponse) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("known_by", ["email", "phone"])
-@pytest.mark.parametrize("signups_disabled", [False, True])
+@pytest.mark.parametrize(("signups_disabled", "create_user"), [(False, False), (True, False), (True, True)])
 def test_a_code_for_an_unknown_account_is_not_sent(
-    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, signups_disabled: bool
+    api: Api, auth_config: ChangeConfig, mailbox: Mailbox, known_by: str, signups_disabled: bool, create_user: bool
 ) -> None:
     auth_config(signup={"disabled": signups_disabled})
     if known_by == "email":
@@ -54,17 +54,17 @@ def test_a_code_for_an_unknown_account_is_not_sent(
         make_user(email="", phone=PHONE, phone_confirmed_at=timezone.now())
         unknown, known = {"phone": "15559999999"}, {"phone": PHONE}
     before = table_contents()
-    first = api.post("/otp", {**unknown, "create_user": False})
+    first = api.post("/otp", {**unknown, "create_user": create_user})
     assert table_contents() == before
     assert (mailbox.emails, mailbox.sms) == ([], [])
-    second = api.post("/otp", {**known, "create_user": False})
+    second = api.post("/otp", {**known, "create_user": create_user})
     assert status_and_body(first) == status_and_body(second)
     assert (first.status_code, first.headers.keys()) == (200, second.headers.keys())
     assert len(mailbox.emails + mailbox.sms) == 1
 
     code = "over_email_send_rate_limit" if known_by == "email" else "over_sms_send_rate_limit"
     for body in (unknown, known):
-        assert_error(api.post("/otp", {**body, "create_user": False}), 429, code, SOON)
+        assert_error(api.post("/otp", {**body, "create_user": create_user}), 429, code, SOON)
 
 
 @pytest.mark.parametrize("body", [{"email": EMAIL}, {"phone": PHONE}])
