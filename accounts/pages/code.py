@@ -25,8 +25,8 @@ def has_codes() -> bool:
 class CodePage(HostedPage):
     template = "pages/code.html"
     title = _("Sign in without a password")
-    text = _("We will send you a code that signs you in.")
-    button = _("Send code")
+    text = _("We will send you a link or a code that signs you in.")
+    button = _("Send message")
     bucket = Bucket.OTP
     captcha = True
 

@@ -25,6 +25,16 @@ STATE = """(() => ({
     width: document.documentElement.scrollWidth - document.documentElement.clientWidth,
 }))()"""
 
+# The spacing of text that pages must permit (WCAG 2.2 §1.4.12), and the cells of cards that it makes too small.
+SPACED_CELLS = """(() => {
+    const sheet = new CSSStyleSheet()
+    const spacing = {'line-height': '1.5', 'letter-spacing': '0.12em', 'word-spacing': '0.16em'}
+    sheet.replaceSync(`* {${Object.entries(spacing).map(([name, value]) => `${name}: ${value} !important`).join(';')}}`)
+    document.adoptedStyleSheets = [sheet]
+    const cells = [...document.querySelectorAll('td[data-column]')]
+    return {count: cells.length, clipped: cells.filter(each => each.scrollHeight > each.clientHeight + 1).length}
+})()"""
+
 
 def make_operator(service: str, database_url: str) -> None:
     body = {"email": EMAIL, "password": PASSWORD}
@@ -97,6 +107,9 @@ def test_the_console_fits_on_a_phone(
     fill_in(browser, "#id_name", EMAIL)
     fill_in(browser, "#id_password", PASSWORD)
     browser.click("button.default")
+    assert state(browser, "/operator/")["width"] <= 0
+    cells = browser.evaluate(SPACED_CELLS)
+    assert (cells["count"] > 0, cells["clipped"]) == (True, 0)
     assert state(browser, "/operator/")["width"] <= 0
 
 
