@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from authsvc.conf import Secret, Vonage
 from authsvc.messaging import EmailType
-from tests.accounts.verification.test_verify import CONFIRMING, PURPOSE, RECOVERING, open_link
+from tests.accounts.verification.verify_requests import CONFIRMING, PURPOSE, RECOVERING, open_link
 from tests.concurrency import run_concurrently, status_counts
 from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import SignIn, make_flow, make_one_time_token, make_session, make_user

@@ -5,123 +5,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-import requests
-from oauthlib.oauth1.rfc5849 import signature  # type: ignore[import-untyped]
 from responses import RequestsMock
 
-from authsvc import conf
-from oauthproviders import registry
 from oauthproviders.base.contract import InvalidProviderResponse, ProviderToken, ProviderUnavailable
-from oauthproviders.providers import azure, id_token_profiles, linkedin_oidc, vercel_marketplace
-from tests.fakes.http_peer import Response, in_json
-from tests.oauthproviders.providers import recordings
-from tests.oauthproviders.providers.conftest import (
-    FLOW,
-    authorization_request,
-    profile_of,
-    provider_of,
-    publish,
-    request_to,
+from oauthproviders.providers import id_token_profiles, linkedin_oidc, vercel_marketplace
+from tests.fakes.http_peer import in_json
+from tests.oauthproviders.providers.conftest import authorization_request, profile_of, provider_of, publish, request_to
+from tests.oauthproviders.providers.provider_documents import (
+    ADA,
+    MICROSOFT,
+    TENANT,
+    document_of,
+    form_of,
+    has_verified_address,
 )
-from tests.oauthproviders.providers.recordings import ABSENT, ALL, SECRET, Recording
-
-ADA = "ada@example.com"
-
-
-def form_of(request: requests.PreparedRequest) -> dict[str, str]:
-    body = request.body
-    return dict(parse_qsl(body if isinstance(body, str) else (body or b"").decode()))
-
-
-def document_of(recording: Recording) -> str:
-    (url,) = recording.data["documents"]
-    return str(url)
-
-
-def has_verified_address(recording: Recording, mocked_requests: RequestsMock) -> bool:
-    (address,) = profile_of(recording, mocked_requests).addresses
-    assert address.primary
-    return address.verified
-
-
-# Apple
-
-
-def test_apple_gets_spaces_as_percent_20(mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, ALL["apple"].documents())
-    assert "&scope=email%20name&" in authorization_request(ALL["apple"], nonce="n1").url
-    assert "n1" not in authorization_request(ALL["apple"], nonce="n1").url
-
-
-def test_apple_gets_client_and_secret_in_the_body_and_the_header(mocked_requests: RequestsMock) -> None:
-    recording = ALL["apple"]
-    profile_of(recording, mocked_requests)
-    request = request_to(mocked_requests, recording.data["token"])
-    assert request.headers["Authorization"] == "Basic " + base64.b64encode(f"cid:{SECRET}".encode()).decode()
-    assert form_of(request) == {
-        "grant_type": "authorization_code",
-        "code": "authcode",
-        "redirect_uri": recordings.CALLBACK,
-        "client_id": "cid",
-        "secret": SECRET,
-    }
-
-
-@pytest.mark.parametrize(
-    ("user", "name"),
-    [
-        ("", None),
-        ("{}", None),
-        ('{"name":null}', None),
-        ('{"name":{"firstName":"","lastName":null}}', None),
-        ('{"name":{"firstName":"Ada"}}', "Ada"),
-        ('{"name":{"lastName":"L"},"email":"mallory@example.com"}', "L"),
-    ],
-)
-def test_the_name_of_an_apple_user_comes_from_the_callback(
-    user: str, name: str | None, mocked_requests: RequestsMock
-) -> None:
-    profile = profile_of(ALL["apple"], mocked_requests, data={"user": user})
-    assert (profile.claims.get("name"), profile.claims.get("full_name")) == (name, name)
-    assert [address.email for address in profile.addresses] == [ADA]
-
-
-@pytest.mark.parametrize("user", ["{", "[]", '"Ada"', '{"name":"Ada"}', '{"name":{"firstName":"\\u0000"}}'])
-def test_an_invalid_name_of_an_apple_user_is_an_error(user: str, mocked_requests: RequestsMock) -> None:
-    with pytest.raises(InvalidProviderResponse):
-        profile_of(ALL["apple"], mocked_requests, data={"user": user})
-
-
-def test_an_apple_user_without_an_address_counts_as_verified(mocked_requests: RequestsMock) -> None:
-    (address,) = profile_of(ALL["apple"].with_value(["id_token", "email"], ABSENT), mocked_requests).addresses
-    assert (address.email, address.verified, address.primary) == ("", True, True)
-
-
-@pytest.mark.parametrize(
-    ("claims", "custom_claims"),
-    [
-        ({"is_private_email": True}, {"is_private_email": True}),
-        ({"is_private_email": "true", "auth_time": 1}, {"is_private_email": True, "auth_time": 1}),
-        ({"is_private_email": "perhaps", "transfer_sub": "t"}, {"transfer_sub": "t"}),
-        ({}, None),
-    ],
-)
-def test_custom_claims_of_apple(claims: Mapping[str, Any], custom_claims: Any) -> None:
-    token = {"iss": "https://appleid.apple.com", "sub": "7", "email": ADA, **claims}
-    assert id_token_profiles.profile_of(token).claims.get("custom_claims") == custom_claims
-
-
-@pytest.mark.parametrize("iss", ["https://appleid.apple.com.example", "https://accounts.google.com", ""])
-def test_an_id_token_of_another_issuer_than_apple_is_an_error(iss: str, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, ALL["google"].documents())
-    with pytest.raises(InvalidProviderResponse):
-        profile_of(ALL["apple"].with_value(["id_token", "iss"], iss), mocked_requests)
-
+from tests.oauthproviders.providers.recordings import ABSENT, ALL, SECRET
 
 # ID tokens in general
 
@@ -173,141 +76,6 @@ def test_without_discovery_document_users_are_sent_to_the_known_address_and_thei
         ProviderUnavailable, match=f'^OIDC discovery from "{recording.issuer}/.well-known/openid-configuration"'
     ):
         provider_of(recording).exchange(code="authcode", secret="")
-
-
-# Azure
-
-NOT_VERIFIED: Sequence[Any] = (False, "0", "false", "True", "", 0, 1, None, [], {})
-
-
-TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
-MICROSOFT = "https://login.microsoftonline.com"
-ONE_TENANT = (f"{MICROSOFT}/{TENANT}", f"https://login.microsoftonline.us/{TENANT}")
-MANY_TENANTS = ("", *(f"{MICROSOFT}/{name}" for name in ("common", "organizations", "consumers", "Common")))
-
-
-def authority(url: str) -> azure.Authority:
-    return azure.authority_of(conf.Provider(url=url))
-
-
-@pytest.mark.parametrize(
-    ("claims", "is_verified"),
-    [
-        *(({"xms_edov": value}, True) for value in (True, "1", "true")),
-        *(({"xms_edov": value}, False) for value in NOT_VERIFIED),
-    ],
-)
-@pytest.mark.parametrize("is_of_own_tenant", [True, False])
-def test_xms_edov_decides_whether_an_azure_address_is_verified(
-    is_of_own_tenant: bool, claims: Mapping[str, Any], is_verified: bool
-) -> None:
-    token = {"iss": f"{MICROSOFT}/{TENANT}/v2.0", "sub": "7", "email": ADA, **claims}
-    (address,) = azure.profile_of(token, is_of_own_tenant=is_of_own_tenant).addresses
-    assert address.verified is is_verified
-
-
-@pytest.mark.parametrize(
-    ("url", "is_verified"), [*((url, True) for url in ONE_TENANT), *((url, False) for url in MANY_TENANTS)]
-)
-def test_without_xms_edov_only_addresses_of_the_configured_tenant_are_verified(url: str, is_verified: bool) -> None:
-    token = {"iss": f"{MICROSOFT}/{TENANT}/v2.0", "sub": "7", "email": ADA}
-    assert authority(url).profile_of(token).addresses[0].verified is is_verified
-
-
-@pytest.mark.parametrize(
-    ("url", "claims", "is_verified"),
-    [
-        (ONE_TENANT[0], {}, False),
-        (ONE_TENANT[0], {"email_verified": True}, True),
-        ("", {}, False),
-        ("", {"email_verified": True}, False),
-        ("", {"email_verified": True, "xms_edov": "0"}, False),
-        ("", {"xms_edov": True}, True),
-    ],
-    ids=str,
-)
-def test_email_verified_of_another_tenant_is_ignored(url: str, claims: Mapping[str, Any], is_verified: bool) -> None:
-    token = {"iss": f"https://sts.windows.net/{TENANT}/", "sub": "7", "email": ADA, **claims}
-    assert authority(url).profile_of(token).addresses[0].verified is is_verified
-
-
-@pytest.mark.parametrize(("url", "is_verified"), [(f"{MICROSOFT}/{TENANT}", True), ("", False)])
-def test_the_same_rule_applies_to_the_browser_flow_of_azure(
-    url: str, is_verified: bool, mocked_requests: RequestsMock
-) -> None:
-    claims = {key: value for key, value in ALL["azure"].data["id_token"].items() if key != "xms_edov"}
-    token = f"{url or f'{MICROSOFT}/common'}/oauth2/v2.0/token"
-    assert (
-        has_verified_address(ALL["azure"].with_data(url=url, token=token, id_token=claims), mocked_requests)
-        is is_verified
-    )
-
-
-@pytest.mark.parametrize(
-    ("url", "iss", "is_accepted"),
-    [
-        ("", f"{MICROSOFT}/{TENANT}/v2.0", True),
-        ("", f"{MICROSOFT}/{TENANT}/v2.0/", True),
-        (f"{MICROSOFT}/organizations", f"{MICROSOFT}/{TENANT}/v2.0", True),
-        (f"{MICROSOFT}/{TENANT}", f"{MICROSOFT}/{TENANT}/v2.0", True),
-        (f"{MICROSOFT}/{TENANT}", f"{MICROSOFT}/{TENANT[::-1]}/v2.0", False),
-        (f"{MICROSOFT}/{TENANT}", f"{MICROSOFT}/{TENANT}/v2.0/x", False),
-        ("", f"https://sts.windows.net/{TENANT}/", False),
-        ("", "https://accounts.google.com", False),
-        ("", f"https://login-microsoftonline.com/{TENANT}/v2.0", False),
-        ("", f"https://elsewhere.example/#{MICROSOFT}/{TENANT}/v2.0", False),
-        ("", f"{MICROSOFT}/a?b=/v2.0", False),
-        ("https://login.microsoftonline.us/common", f"https://login.microsoftonline.us/{TENANT}/v2.0", True),
-        ("https://login.microsoftonline.us/common", f"{MICROSOFT}/{TENANT}/v2.0", False),
-        (f"https://contoso.ciamlogin.com/{TENANT}", f"https://contoso.ciamlogin.com/{TENANT}/v2.0", True),
-    ],
-)
-def test_azure_accepts_issuers_of_the_configured_tenant(
-    url: str, iss: str, is_accepted: bool, mocked_requests: RequestsMock
-) -> None:
-    recording = ALL["azure"]
-    base = url or f"{MICROSOFT}/common"
-    changed = recording.with_data(
-        url=url,
-        issuer=iss.removesuffix("/"),
-        token=f"{base}/oauth2/v2.0/token",
-        id_token={**recording.data["id_token"], "iss": iss},
-    )
-    documents = changed.documents()
-    discovery_url = f"{changed.issuer}/.well-known/openid-configuration"
-    document = documents[discovery_url]
-    documents[discovery_url] = Response(
-        headers=document.headers,
-        body=document.body.replace(f'"issuer": "{changed.issuer}"'.encode(), f'"issuer": "{iss}"'.encode()),
-    )
-    publish(mocked_requests, documents)
-    provider = provider_of(changed)
-    token = provider.exchange(code="authcode", secret="")
-    if is_accepted:
-        assert provider.profile(token).claims["iss"] == iss
-    else:
-        with pytest.raises(InvalidProviderResponse):
-            provider.profile(token)
-
-
-def test_an_external_tenant_must_verify_addresses(mocked_requests: RequestsMock) -> None:
-    iss = f"https://contoso.ciamlogin.com/{TENANT}/v2.0"
-    recording = ALL["azure"].with_data(
-        url=iss.removesuffix("/v2.0"),
-        token=f"{iss.removesuffix('/v2.0')}/oauth2/v2.0/token",
-        issuer=iss,
-        id_token={"iss": iss, "aud": "cid", "sub": "7", "email": ADA, "name": "Ada L", "xms_edov": True},
-    )
-    profile = profile_of(recording, mocked_requests)
-    assert profile.claims["name"] == "Ada L"
-    assert "custom_claims" not in profile.claims
-    assert not profile.addresses[0].verified
-
-
-def test_the_default_tenant_of_azure_is_common() -> None:
-    assert authorization_request(ALL["azure"].with_data(url="")).url.startswith(
-        f"{MICROSOFT}/common/oauth2/v2.0/authorize?"
-    )
 
 
 # Discord
@@ -609,94 +377,3 @@ def test_the_profile_of_an_id_token_depends_on_its_issuer(
     assert [(address.email, address.verified, address.primary) for address in profile.addresses] == [
         (ADA, is_verified, True)
     ]
-
-
-# Twitter
-
-REQUEST_TOKEN = "https://api.twitter.com/oauth/request_token"
-
-
-def verify_signature(request: requests.PreparedRequest, token_secret: str) -> dict[str, str]:
-    """Verify the signature of a request (RFC 5849 §3.4) and return its OAuth parameters."""
-    sent: str | bytes = request.headers["Authorization"]
-    header = sent.decode() if isinstance(sent, bytes) else sent
-    pairs = signature.collect_parameters(headers={"Authorization": header}, exclude_oauth_signature=False)
-    query = parse_qsl(urlsplit(request.url or "").query)
-    base = signature.signature_base_string(
-        request.method or "",
-        signature.base_string_uri(request.url or ""),
-        signature.normalize_parameters([*query, *(pair for pair in pairs if pair[0] != "oauth_signature")]),
-    )
-    key = f"{SECRET}&{token_secret}".encode()
-    expected = base64.b64encode(hmac.new(key, base.encode(), hashlib.sha1).digest()).decode()
-    parameters = dict(pairs)
-    assert parameters["oauth_signature"] == expected
-    assert (parameters["oauth_signature_method"], parameters["oauth_consumer_key"]) == ("HMAC-SHA1", "cid")
-    return parameters
-
-
-def test_the_authorization_request_fetches_a_twitter_request_token(mocked_requests: RequestsMock) -> None:
-    recording = ALL["twitter"]
-    publish(mocked_requests, recording.documents())
-    authorization = authorization_request(recording, scopes="repo", login_hint="u")
-    assert (authorization.url, authorization.secret) == (f"{recording.authorize}?oauth_token=a", "b")
-    request = request_to(mocked_requests, REQUEST_TOKEN)
-    assert request.method == "POST"
-    assert verify_signature(request, "")["oauth_callback"] == f"{recordings.CALLBACK}?state={FLOW}"
-
-
-def test_twitter_requests_are_signed_with_the_token_secret(mocked_requests: RequestsMock) -> None:
-    recording = ALL["twitter"]
-    profile_of(recording, mocked_requests)
-    exchange = request_to(mocked_requests, recording.data["token"])
-    parameters = verify_signature(exchange, "b")
-    assert (exchange.method, parameters["oauth_token"], parameters["oauth_verifier"]) == ("POST", "a", "v")
-    request = request_to(mocked_requests, document_of(recording))
-    assert verify_signature(request, "c")["oauth_token"] == "t"
-    assert dict(parse_qsl(urlsplit(request.url or "").query)) == {
-        "include_email": "true",
-        "include_entities": "false",
-        "skip_status": "true",
-    }
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        Response(status=500),
-        Response(body=b"oauth_token=a"),
-        Response(body=b"oauth_token=&oauth_token_secret=b"),
-        Response(body=b"oauth_token=a%00&oauth_token_secret=b"),
-        Response(body=b"\xff\xfe"),
-        Response(body=b"<!doctype html>"),
-        Response(body=b""),
-    ],
-    ids=lambda response: repr(response.body),
-)
-def test_an_invalid_request_token_response_is_an_error(response: Response, mocked_requests: RequestsMock) -> None:
-    publish(mocked_requests, {REQUEST_TOKEN: response})
-    with pytest.raises(InvalidProviderResponse):
-        authorization_request(ALL["twitter"])
-
-
-@pytest.mark.parametrize(
-    ("data", "secret"),
-    [({"oauth_verifier": ""}, "b"), ({"oauth_token": ""}, "b"), ({"oauth_verifier": "", "denied": "a"}, "b"), ({}, "")],
-)
-def test_an_incomplete_twitter_callback_is_an_error(
-    data: Mapping[str, str], secret: str, mocked_requests: RequestsMock
-) -> None:
-    publish(mocked_requests, ALL["twitter"].documents())
-    with pytest.raises(InvalidProviderResponse):
-        provider_of(ALL["twitter"], data=data).exchange(code="", secret=secret)
-    assert len(mocked_requests.calls) == 0
-
-
-def test_the_twitter_redirect_uri_may_have_a_query(mocked_requests: RequestsMock) -> None:
-    recording = ALL["twitter"]
-    publish(mocked_requests, recording.documents())
-    config = conf.Provider(client_ids=("cid",), secret=conf.Secret(SECRET), redirect_uri="https://a.example/c?d=e")
-    provider: Any = registry.PROVIDERS["twitter"].make(config, data={})
-    provider.authorization_request(state=FLOW, scopes="", extra={})
-    callback = verify_signature(request_to(mocked_requests, REQUEST_TOKEN), "")["oauth_callback"]
-    assert callback == f"https://a.example/c?d=e&state={FLOW}"

@@ -16,9 +16,9 @@ from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import CHALLENGE
 from tests.fakes.http_peer import HttpPeer
 from tests.oauthserver.client_application import CALLBACK, query_of, register
+from tests.oauthserver.logout_requests import browser_of, read_queue, session_of
 from tests.oauthserver.openid_plan.plans import module
 from tests.oauthserver.openid_plan.relying_party import STATE, RelyingParty, Tokens, flip_signature
-from tests.oauthserver.test_logout import browser_of, read_queue, session_of
 from tests.page_browser import PageBrowser
 
 pytestmark = pytest.mark.django_db
