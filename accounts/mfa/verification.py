@@ -220,9 +220,8 @@ def _redeem(
     """Use up the challenge and store the changes of the proof. Must run inside the transaction of the step-up."""
     factor, challenge, at = attempt.factor, attempt.challenge, attempt.at
     locked_factor = Factor.objects.select_for_update().filter(id=factor.id).first()
-    if (
-        locked_factor is None or locked_factor.phone != factor.phone
-    ):  # deleted, or its phone changed, since the first read
+    # It may have been deleted, or got another phone, since the first read.
+    if locked_factor is None or locked_factor.phone != factor.phone:
         raise errors.FactorNotFound
     is_first_use = locked_factor.status == FactorStatus.UNVERIFIED
     if is_first_use:

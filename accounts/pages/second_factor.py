@@ -102,7 +102,7 @@ class SecondFactorPage(HostedPage):
         ceremony = key_form.start_ceremony(
             self.request, self.current, self.user, self._key_id(), type="get", caller=self.caller, at=self.at
         )
-        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=_("Use a code instead"))
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, alternative=_("Use a code instead"))
 
     def _verify_key(self, _form: None) -> HttpResponse:
         response = key_form.read_response(self.request, type="get")

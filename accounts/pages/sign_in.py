@@ -99,8 +99,8 @@ class SignInPage(HostedPage):
 
     def _prompt_for_passkey(self, _form: None) -> HttpResponse:
         ceremony = passkey_form.ceremony_variables(authentication.start(at=self.at), type="get")
-        other_way = _("Use another way to sign in")
-        return self.show(template="pages/key_prompt.html", ceremony=ceremony, other_way=other_way)
+        alternative = _("Use another way to sign in")
+        return self.show(template="pages/key_prompt.html", ceremony=ceremony, alternative=alternative)
 
     def _sign_in_with_passkey(self, _form: None) -> HttpResponse:
         result = authentication.complete(passkey_form.read_response(self.request), caller=self.caller, at=self.at)

@@ -110,8 +110,8 @@ def survey(*, at: datetime, is_due: bool = False) -> None:
         listed = _read() if last is not None and not is_due else None
         found = _find(listed)
         with transaction.atomic(durable=True):
-            gone = PasswordHashKind.objects.exclude(kind__in=[str(kind) for kind in found])
-            gone.filter(seen_at__lt=at).delete()
+            outdated = PasswordHashKind.objects.exclude(kind__in=[str(kind) for kind in found])
+            outdated.filter(seen_at__lt=at).delete()
             PasswordHashKind.objects.bulk_create(
                 [PasswordHashKind(kind=kind, seen_at=at) for kind in (_SURVEYED, *map(str, found))],
                 update_conflicts=True,

@@ -155,8 +155,8 @@ def _make_ahead(*, at: datetime) -> None:
 def _has_table(cursor: CursorWrapper, month: datetime) -> bool:
     """True for a month whose partition was detached and not dropped."""
     cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [_table_of(month)])
-    ((is_there,),) = cursor.fetchall()
-    return bool(is_there)
+    ((exists,),) = cursor.fetchall()
+    return bool(exists)
 
 
 def _has_many_rows(cursor: CursorWrapper, month: datetime) -> bool:

@@ -99,8 +99,8 @@ def _encryption_keys() -> CheckResult:
 
 
 def _queue(cursor: CursorWrapper) -> CheckResult:
-    [is_there] = _row(cursor, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
-    if not is_there:
+    [exists] = _row(cursor, "SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
+    if not exists:
         return warning("queue", "its tables do not exist yet", "Start the server, or run manage.py migrate.")
     health = jobs.read_worker_health(cursor)
     wait = (

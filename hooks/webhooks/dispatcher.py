@@ -197,25 +197,7 @@ class Dispatcher:
         while self._results:
             batch = self._results[:_MAX_RESULTS]
             at = queries.current_time()
-            schedule = conf.current().webhooks.retry_schedule
-            stored = []
-            for lease, result in batch:
-                next_at = sending.next_attempt_at(
-                    result, scheduled_attempt=lease.scheduled_attempt, schedule=schedule, at=at
-                )
-                stored.append(
-                    StoredResult(
-                        id=lease.id,
-                        attempt=lease.attempt,
-                        outcome=sending.delivery_status(result, next_attempt_at=next_at),
-                        next_attempt_at=next_at,
-                        started_at=result.started_at,
-                        duration_ms=result.duration // timedelta(milliseconds=1),
-                        status=result.status,
-                        error=result.error or None,
-                        head=result.head,
-                    )
-                )
+            stored = [_stored_result(lease, result, at=at) for lease, result in batch]
             with transaction.atomic():
                 queries.store_results(stored, at=at)
             del self._results[: len(batch)]
@@ -243,6 +225,23 @@ class Dispatcher:
         if changed:
             subscriptions.cache.clear()
             self._endpoints = {endpoint.id: endpoint for endpoint in subscriptions.cache.get()}
+
+
+def _stored_result(lease: Lease, result: AttemptResult, *, at: datetime) -> StoredResult:
+    """The result to store, with the time of the next attempt by the present schedule."""
+    schedule = conf.current().webhooks.retry_schedule
+    next_at = sending.next_attempt_at(result, scheduled_attempt=lease.scheduled_attempt, schedule=schedule, at=at)
+    return StoredResult(
+        id=lease.id,
+        attempt=lease.attempt,
+        outcome=sending.delivery_status(result, next_attempt_at=next_at),
+        next_attempt_at=next_at,
+        started_at=result.started_at,
+        duration_ms=result.duration // timedelta(milliseconds=1),
+        status=result.status,
+        error=result.error or None,
+        head=result.head,
+    )
 
 
 def _disable(

@@ -73,8 +73,8 @@ def _try_client(backend: OAuth2, url: str, rules: Rules) -> StepResult[bool]:
         response = backend.send_token_request(url, form, in_body=in_body)
         code = _token_error(response)
         if code in _CODE_REFUSED:
-            way = "in the body" if in_body else "by HTTP Basic"
-            return StepResult(value=True, message=f"the provider accepts the client ID and secret ({way})")
+            style = "in the body" if in_body else "by HTTP Basic"
+            return StepResult(value=True, message=f"the provider accepts the client ID and secret ({style})")
         described = f"status {response.status}, error {quoted(code or 'none')}"
         if code not in _CLIENT_REFUSED and response.status != 401:
             return _unclear_response(response.status, code, described, redirect_uri=backend.config.redirect_uri)

@@ -43,7 +43,7 @@ class ApplicationsPage(OAuthPage):
     form_class = ApplicationForm
 
     def get_context(self) -> dict[str, Any]:
-        return {"grants": [_shown(grant) for grant in grants.list_grants(self.current)]}
+        return {"grants": [_describe(grant) for grant in grants.list_grants(self.current)]}
 
     def submit(self, form: ApplicationForm) -> HttpResponse:
         grants.revoke(form.cleaned_data["client_id"], signed_in=self.current, caller=self.caller, at=self.at)
@@ -51,7 +51,7 @@ class ApplicationsPage(OAuthPage):
         return self.redirect(reverse(ROUTE))
 
 
-def _shown(grant: GrantedAccess) -> dict[str, Any]:
+def _describe(grant: GrantedAccess) -> dict[str, Any]:
     return {
         "client": ShownClient(grant.client),
         "name_id": f"application-{grant.client.id}",

@@ -125,13 +125,13 @@ def _root(root: str, uri: str | None, options: RestCatalogOptions) -> str:
     if not uri or options.config_uri == "never":
         return root
     try:
-        other = _urls.root(uri)
+        new_root = _urls.root(uri)
     except CatalogError:
         CONFIG.warning("ignored the configuration key uri: it is not an http or https URL")
         return root
-    here, there = _urls.origin(root), _urls.origin(other)
-    if there == here or (options.config_uri == "always" and there[0] in ("https", here[0])):
-        return other
+    origin, new_origin = _urls.origin(root), _urls.origin(new_root)
+    if new_origin == origin or (options.config_uri == "always" and new_origin[0] in ("https", origin[0])):
+        return new_root
     CONFIG.warning("ignored the configuration key uri: it has another origin than base_url")
     return root
 

@@ -111,15 +111,21 @@ class CommitOperations(TableOperations):
             except CatalogError as unknown:
                 if not unknown.is_commit_state_unknown:
                     raise
-                try:
-                    current = await self.load_table_result(table, snapshots="all", access_delegation=None, **call)
-                    with convert_errors("the metadata is invalid", InvalidResponseError):
-                        is_applied = _is_applied(updates, current.metadata)
-                except CatalogError as error:
-                    raise unknown from error
-                if not is_applied:
-                    raise
-                return _as_commit_result(current)
+                return await self._find_result(table, updates, unknown, call)
+
+    async def _find_result(
+        self, table: TableLike, updates: Sequence[types.TableUpdate], unknown: CatalogError, call: CallOptions
+    ) -> CommitTableResult:
+        """Return the table if the updates are in it. Raises `unknown`, the error of the commit, otherwise."""
+        try:
+            current = await self.load_table_result(table, snapshots="all", access_delegation=None, **call)
+            with convert_errors("the metadata is invalid", InvalidResponseError):
+                is_applied = _is_applied(updates, current.metadata)
+        except CatalogError as error:
+            raise unknown from error
+        if not is_applied:
+            raise unknown
+        return _as_commit_result(current)
 
     @operation
     async def commit_transaction(
