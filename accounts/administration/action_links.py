@@ -94,6 +94,7 @@ def generate(request: LinkRequest, *, actor: audit.Administrator, caller: Caller
 def _generate(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> GeneratedLink:
+    """Create the link of the requested type. Opens the transaction."""
     user = queries.find_claimant("email", address, aud=caller.audience)
     if request.type == "invite":
         return _invitation(address, request, actor=actor, caller=caller, at=at)
@@ -115,6 +116,7 @@ def _generate(
 def _invitation(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> GeneratedLink:
+    """Create or reset the invited account, with its link; also send the link, if that is enabled."""
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     is_mailed = conf.current().mailer.generate_link_invite_enabled
     if is_mailed:
@@ -138,6 +140,7 @@ def _invitation(
 def _sign_up(
     address: str, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> GeneratedLink:
+    """Create the account, or reset an unconfirmed one, with the link that confirms it."""
     existing = invitations.find_unconfirmed(address, audience=caller.audience)
     password_hash = _password_hash(request, is_new=existing is None or existing.has_unproven_claim("email"))
     new_user_id = invitations.check_new_user(address, existing, data=request.data, caller=caller)
@@ -187,6 +190,7 @@ def _password_hash(request: LinkRequest, *, is_new: bool) -> str:
 def _email_change(
     user: UserRecord, request: LinkRequest, *, actor: audit.Administrator, caller: Caller, at: datetime
 ) -> GeneratedLink:
+    """Store the new address as pending, with the link of one of both addresses."""
     token_type = _EMAIL_CHANGES[request.type]
     is_current = token_type is TokenType.EMAIL_CHANGE_CURRENT
     if is_current and not conf.current().mailer.secure_email_change_enabled:

@@ -69,6 +69,7 @@ def _invite(
     caller: Caller,
     at: datetime,
 ) -> UserRecord:
+    """Create or reset the account, and send the email, in one transaction; returns the user."""
     new_user_id = check_new_user(address, existing, data=data, caller=caller)
     with messaging.reserved(None if is_bulk else "email"), transaction.atomic(durable=True):
         user, secret = prepare(address, existing, data=data, new_user_id=new_user_id, actor=actor, caller=caller, at=at)

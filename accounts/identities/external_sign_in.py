@@ -219,6 +219,7 @@ def _address_owners(identity: ExternalIdentity, *, audience: str) -> list[Addres
 
 
 def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, caller: Caller, at: datetime) -> UserRecord:
+    """Create or update the account, record the sign-in, and send the email that it needs; returns the user."""
     signed_in_at = at if starts_session and match.error is None else None
     is_linked = match.user is not None and match.identity_id is None
     if match.user is None:
@@ -245,6 +246,7 @@ def _apply(match: AccountMatch, *, starts_session: bool, redirect_to: str, calle
 
 
 def _create(match: AccountMatch, *, audience: str, signed_in_at: datetime | None, at: datetime) -> UserRecord:
+    """Create the account of a new user with the identity. Another account loses the claimed address."""
     identity = match.identity
     claimant = queries.get(match.claimant_id) if match.claimant_id else None
     if claimant is not None:

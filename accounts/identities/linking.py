@@ -211,6 +211,7 @@ def _claimant(request: IdentityLinkRequest) -> UserRecord | None:
 
 
 def _apply(request: IdentityLinkRequest, *, starts_session: bool, caller: Caller, at: datetime) -> UserRecord:
+    """Add the identity, and the verified address to an account without one. Returns the updated user."""
     identity, user, email = request.identity, request.user, request.new_email
     added = account_creation.add_identity(
         user.id, provider=identity.provider, subject=identity.subject, identity_data=identity.identity_data, at=at

@@ -121,6 +121,7 @@ def _check_host(address: str, *, type: EmailType, deadline: float) -> None:
 
 
 def _check_service(address: str) -> None:
+    """Ask the configured service. Raises EmailAddressInvalid; a service that does not answer accepts the address."""
     configured = conf.current().recipients
     if not configured.service_url:
         return

@@ -143,6 +143,7 @@ def _post(
     withheld: bool = False,
     is_bulk: bool = False,
 ) -> str:
+    """Send a code; returns the id of the message. Test numbers and withheld codes get no message."""
     if conf.current().sms.test_code(phone, at=at):
         return TEST_MESSAGE_ID
     message = Sms(

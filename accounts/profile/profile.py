@@ -167,6 +167,7 @@ def withdraw_change(
 
 
 def _validate(signed_in: SignedInUser, user: UserRecord, request: UserUpdateRequest) -> _Change:
+    """The values that differ from those of the user. Raises the errors of values that are not permitted."""
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
     channel = identifiers.channel(request.channel or "") if phone else "sms"

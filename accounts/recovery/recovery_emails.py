@@ -72,6 +72,7 @@ def _send(
     caller: Caller,
     at: datetime,
 ) -> None:
+    """Send the email to the user that `find` returns; without one, take as long and send nothing."""
     with messaging.email_interval(IntervalGroup.PASSWORDLESS, address=address):
         user = find()
         reserve = recipients.check_email if user is None else recipients.reserve_email

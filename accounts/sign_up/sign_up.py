@@ -143,6 +143,7 @@ def process_request(request: SignUpRequest, *, group: IntervalGroup, caller: Cal
 
 
 def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Caller, at: datetime) -> SignUpResult:
+    """Create the account; otherwise repeat the sign-up of the existing one, or respond as to a duplicate."""
     existing, claimant = _find_existing(request), None
     if existing is not None and existing.has_unproven_claim(request.provider) and not auto_confirms:
         existing, claimant = None, existing

@@ -201,6 +201,7 @@ def _build(
     at: datetime,
     id: UUID | None = None,
 ) -> tuple[User, Identity]:
+    """The rows of a new user and of the email or phone identity, which are not stored yet."""
     provider = "email" if email else "phone"
     user_id = id or uuid4()
     identity_data = own_identity_data(user_id=user_id, email=email, data=data)

@@ -291,6 +291,7 @@ def _as_record(user: TokenUser) -> UserRecord:
 
 
 def _read_session(row: Row) -> tuple[SessionRecord | None, tuple[AmrEntry, ...]]:
+    """The session and its methods from the columns of `_session_columns`; None without a session."""
     (
         id_, user_id, created_at, refreshed_at, not_after, aal, tag, oauth_client_id, scopes, resource, key, counter,
         impersonator_id, impersonator_session_id, methods,

@@ -128,6 +128,7 @@ class _Compiler:
         self._group = _Group(self._part)
 
     def compile(self) -> UrlPattern:
+        """Build the automaton. Raises ValueError for anything unfinished."""
         text, position = self._text, 0
         outer: list[_Group] = []
         while position < len(text):

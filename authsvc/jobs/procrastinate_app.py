@@ -138,6 +138,7 @@ def _build_run(task: registry.Task[...], job: Job) -> registry.Run:
 
 
 def _runner(task: registry.Task[...], threads: Executor) -> Callable[..., Coroutine[Any, Any, None]]:
+    """The coroutine that runs a task in a thread, with settings, a span and fresh connections."""
     parameters = inspect.signature(task.function).parameters
 
     def run(job: Job, arguments: dict[str, Any]) -> None:

@@ -161,6 +161,7 @@ class Worker:
                 await self._run_jobs(pool)
 
     async def _run_jobs(self, pool: AsyncConnectionPool) -> None:
+        """Run jobs until stopped, with heartbeats and supervision beside them. Raises if the supervision ends."""
         worker = procrastinate.worker.Worker(
             app=self._app,
             name=None,  # its logger is then the one with the filter

@@ -137,6 +137,7 @@ def authorities(url: str) -> str:
 def _exchange(
     request: requests.Request, call: connections.Call, *, max_bytes: int, truncate: bool, has_secret_path: bool
 ) -> Response:
+    """Send a request and log its outcome. Raises Unreachable, with a text without data of the call."""
     started = time.monotonic()
     outcome: int | str = ""
     host, path = _loggable_address(request.url)

@@ -99,6 +99,7 @@ class Requests:
         slots.submit(functools.partial(self._serve, request))
 
     def _serve(self, request: _Request) -> None:
+        """Run a request in its slot, and send or stream the response. Skips it if the client has disconnected."""
         if request.disconnection is not None:
             if request.disconnection.done():
                 metrics.ABANDONED_REQUESTS.inc()

@@ -100,6 +100,7 @@ def _metadata(hook: Hook, message_id: str, address: str) -> dict[str, str]:
 
 
 def _call(hook: Hook, payload: Mapping[str, Any], message_id: str, deadline: float) -> Any:
+    """Call the hook by its transport; returns its JSON value, or NO_RESPONSE. Raises as `invoke`."""
     configuration = settings.get(hook)
     uri, timeout = configuration.uri, configuration.time_limit
     if configuration.transport == "python":

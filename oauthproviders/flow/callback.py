@@ -200,6 +200,7 @@ def _sign_in(
 def _store_sign_in(
     pending: PendingFlow, match: AccountMatch, token: ProviderToken, *, caller: Caller, at: datetime
 ) -> str:
+    """Sign in with the identity and end the flow, in one transaction; returns the redirect URL."""
     with (
         messaging.reserved("email" if match.confirmation_recipient else None),
         token_transaction(caller, issues_token=match.error is None and not pending.has_pkce),
@@ -246,6 +247,7 @@ def _link(
     caller: Caller,
     at: datetime,
 ) -> str:
+    """Link the identity to the user and end the flow, in one transaction; returns the redirect URL."""
     request = linking.prepare(identity, target, caller=caller, at=at)
     with (
         messaging.reserved(None if request.is_verified else "email"),

@@ -144,6 +144,7 @@ def _store_sign_in(match: AccountMatch, *, caller: Caller, at: datetime) -> IdTo
 
 
 def _link(identity: ExternalIdentity, target: SignedInUser, *, caller: Caller, at: datetime) -> IdTokenSignIn:
+    """Link the identity to the user and start a session, in one transaction."""
     change_proofs.check_new_sign_in_method(target, at=at)
     request = linking.prepare(identity, target, caller=caller, at=at)
     with (

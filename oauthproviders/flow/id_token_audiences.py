@@ -70,6 +70,7 @@ def find_trusted_issuer(credential: IdTokenCredential) -> TrustedIssuer:
 
 
 def _find(credential: IdTokenCredential) -> TrustedIssuer:
+    """The issuer by the name of its provider or by its URL; built-in providers come first."""
     provider, issuer, federation = credential.provider, credential.issuer, conf.current().federation
     if provider == "apple" or issuer in apple.ID_TOKEN_ISSUERS:
         detected = _detected_issuer(
@@ -123,6 +124,7 @@ def _built_in(
     extra_audience: str = "",
     profile_of: Callable[[Mapping[str, Any]], ProviderProfile] = id_token_profiles.profile_of,
 ) -> TrustedIssuer:
+    """The issuer of a built-in provider. Raises ProviderDisabled."""
     config = conf.current().providers[name]
     if not config.enabled or not issuer:
         raise ProviderDisabled(f'Provider (issuer "{issuer}") is not enabled')

@@ -75,6 +75,7 @@ def parse(text: str, rules: ChainRules) -> WalletMessage:
 
 
 def _parse(lines: Sequence[str], rules: ChainRules) -> WalletMessage:
+    """The message in these lines. Raises InvalidMessage for the first fault."""
     if len(lines) < _MIN_LINES:
         raise InvalidMessage(f"message needs at least {_MIN_LINES} lines")
     header = f" wants you to sign in with your {rules.chain} account:"

@@ -128,6 +128,7 @@ def _read_basic(header: str) -> ClientCredentials:
 def _verify_credentials(
     credentials: ClientCredentials, *, at: datetime, find: Callable[[UUID], OAuthClient | None]
 ) -> OAuthClient | None:
+    """The client whose credentials these are; None for an empty id. Raises InvalidClient."""
     if not credentials.client_id:
         return None
     try:

@@ -195,6 +195,7 @@ def _to_column(value: Any) -> Any:
 
 
 def _check_values(metadata: ClientRegistration | ClientUpdate, *, grant_types: Iterable[str]) -> None:
+    """The checks that registration and update share. Raises ClientMetadataInvalid, RedirectUriInvalid."""
     uris = metadata.redirect_uris or []
     if len(uris) > _MAX_REDIRECT_URIS:
         raise RedirectUriInvalid(f"redirect_uris cannot exceed {_MAX_REDIRECT_URIS} items")

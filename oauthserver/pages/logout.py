@@ -52,6 +52,7 @@ class LogoutPage(HostedPage):
         return self._respond_to_client(request)
 
     def _respond_to_client(self, request: HttpRequest) -> HttpResponse:
+        """Sign the user out if the ID token is that of the user; otherwise ask."""
         try:
             logout = logout_requests.parse(logout_requests.read(request))
         except LogoutRequestRefused as error:

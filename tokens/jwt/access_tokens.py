@@ -173,6 +173,7 @@ def _check_time(claims: Claims, *, at: datetime) -> None:
 
 
 def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
+    """The claims of a token with a valid signature, within its validity period. Raises BadJwt."""
     # PyJWT reads each part again, but accepts padding and has other error texts.
     segments = token.split(".", maxsplit=3)
     if len(segments) != 3:
@@ -194,6 +195,7 @@ def _verify(token: str, *, keyset: signing_keys.KeySet, at: datetime) -> Claims:
 
 
 def _key_for(header: Mapping[str, Any], *, keyset: signing_keys.KeySet) -> signing_keys.Key:
+    """The key that a header names, for its algorithm only. Raises BadJwt."""
     alg = header.get("alg")
     if not isinstance(alg, str):
         raise BadJwt("token is unverifiable: signing method (alg) is unspecified")

@@ -113,6 +113,7 @@ def refresh(*, token: str, caller: Caller, at: datetime, client: RefreshingClien
 
 
 def _retry_while_locked(token: str, *, caller: Caller, at: datetime, client: RefreshingClient | None) -> RefreshResult:
+    """Repeat the attempt while another request has locked the session. Raises TooManyConcurrentRefreshes."""
     try:
         refresh_tokens.check_format(token)
     except errors.RefreshTokenNotValid:
@@ -147,6 +148,7 @@ def _attempt(token: str, *, caller: Caller, at: datetime, client: RefreshingClie
 def _attempt_legacy(
     token: str, *, caller: Caller, at: datetime, client: RefreshingClient | None
 ) -> RefreshResult | None:
+    """As `_attempt`, for an imported refresh token, whose first refresh converts the session."""
     legacy = legacy_refresh.find(token)
     signed_in = users.user_source.find_by_session(legacy.session_id)
     if signed_in is None or signed_in.session is None:
@@ -184,6 +186,10 @@ def _rotate(
     caller: Caller,
     at: datetime,
 ) -> RefreshResult | None:
+    """Issue the next token, or the newest one again; None when another request has locked the session.
+
+    Reuse revokes the session, and raises RefreshTokenReused after the commit.
+    """
     session = signed_in.session
     assert session is not None  # noqa: S101  (narrowing; both callers have checked)
     if not impersonation.is_active(signed_in, caller=caller, at=at):
@@ -358,6 +364,7 @@ def check_allowed(
 
 
 def _check_client(session: SessionRecord, *, client: RefreshingClient | None) -> None:
+    """Check that the client of the session refreshes it, for resources that the session has."""
     if session.oauth_client_id == (client.id if client else None):
         if client and not set(client.resource.split()) <= set((session.resource or "").split()):
             raise errors.ResourceNotGranted

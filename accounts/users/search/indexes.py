@@ -99,6 +99,7 @@ def _missing(cursor: CursorWrapper) -> dict[str, str]:
 
 
 def _build(cursor: CursorWrapper) -> None:
+    """Build the missing indexes one after the other, and set their statistics targets."""
     schema = _schema_of_operators(cursor)
     if schema is None:
         logger.warning("search indexes need the extension %s, which this database does not have", EXTENSION)
