@@ -1,4 +1,4 @@
-"""Clients in the console: list, page, registration, new secret and deletion. Stored secrets are never shown."""
+"""Clients in the console: list, page, registration, changes, new secret, deletion. Stored secrets are never shown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 import orjson
-from django import forms
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.contrib.messages import constants as levels
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from django.utils.text import slugify
@@ -22,123 +22,15 @@ from authsvc.console.model_admin import OperatorAdmin
 from authsvc.display_text import EMPTY, short_text
 from authsvc.errors import ApiError
 from authsvc.operator_access import Access
+from oauthserver.client_forms import EditForm, RegistrationForm
 from oauthserver.clients import clients
-from oauthserver.clients.client_metadata import (
-    AUTHORIZATION_CODE,
-    CLIENT_CREDENTIALS,
-    DEVICE_CODE,
-    REFRESH_TOKEN,
-    ClientRegistration,
-)  # fmt: skip
 from oauthserver.clients.clients import RegisteredClient
 from oauthserver.discovery import metadata
 from oauthserver.models import AuthMethod, OAuthClient, RegistrationType
 from tokens.api.errors import OAuthServerDisabled
 from tokens.jwt import signing_keys
 
-_METHODS = {
-    AuthMethod.BASIC.value: "confidential, HTTP Basic",
-    AuthMethod.POST.value: "confidential, secret in the body",
-    AuthMethod.PRIVATE_KEY_JWT.value: "confidential, with a key of its own (private_key_jwt)",
-    AuthMethod.NONE.value: "public, without a secret",
-}
-_GRANTS = {
-    "signs_in_users": (AUTHORIZATION_CODE, REFRESH_TOKEN),
-    "uses_device_codes": (DEVICE_CODE, REFRESH_TOKEN),
-    "acts_for_itself": (CLIENT_CREDENTIALS,),
-}
-"""Field → grant types that it permits."""
 _DISABLED = OAuthServerDisabled.message
-
-
-class RegistrationForm(forms.Form):
-    client_name = forms.CharField(
-        label="Name", required=False, help_text="Users see it when the client asks for access."
-    )
-    redirect_uris = forms.CharField(
-        label="Redirect URIs",
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
-        help_text="One in each line, as the client sends them. On http://localhost and 127.0.0.1, any port matches.",
-    )
-    token_endpoint_auth_method = forms.ChoiceField(
-        label="Type",
-        choices=list(_METHODS.items()),
-        help_text="Public: apps on devices and in browsers, which cannot keep a secret.",
-    )
-    client_uri = forms.CharField(label="Home page", required=False)
-    post_logout_redirect_uris = forms.CharField(
-        label="Redirect URIs after logout",
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "autocapitalize": "none"}),
-        help_text="One in each line. Where the browser may continue when the client signs the user out.",
-    )
-    backchannel_logout_uri = forms.CharField(
-        label="Back-channel logout (URL)",
-        required=False,
-        help_text="Receives a logout token when a session of the client ends.",
-    )
-    logo_uri = forms.CharField(label="Logo (URL)", required=False)
-    jwks = forms.CharField(
-        label="Public keys",
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
-        help_text="A JSON Web Key Set, for private_key_jwt; or else their URL.",
-    )
-    jwks_uri = forms.CharField(
-        label="URL of the public keys", required=False, help_text="https, on a public host. Fetched when it is needed."
-    )
-    signs_in_users = forms.BooleanField(label_suffix="", label="Signs users in", required=False, initial=True)
-    uses_device_codes = forms.BooleanField(
-        label_suffix="", label="Signs users in on devices without a browser", required=False
-    )
-    acts_for_itself = forms.BooleanField(
-        label_suffix="",
-        label="Acts for itself, without a user",
-        required=False,
-        help_text="A confidential client gets access tokens with its credentials alone (client_credentials).",
-    )
-    scope = forms.CharField(
-        label="Scopes of its own", required=False, help_text="Separated by spaces; your APIs define and check them."
-    )
-    resource = forms.CharField(
-        label="Resource",
-        required=False,
-        help_text="The URI of the API that this client operates. It can introspect access tokens for it.",
-    )
-    require_pushed_authorization_requests = forms.BooleanField(
-        label_suffix="", label="Must push authorization requests (PAR)", required=False
-    )
-
-    def clean_jwks(self) -> dict[str, Any] | None:
-        text = self.cleaned_data["jwks"].strip()
-        if not text:
-            return None
-        try:
-            keys = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            raise forms.ValidationError("Enter valid JSON.") from None
-        if not isinstance(keys, dict):
-            raise forms.ValidationError("Enter a JSON Web Key Set.")
-        return keys
-
-    def clean(self) -> dict[str, Any]:
-        if not any(self.cleaned_data.get(name) for name in _GRANTS):
-            raise forms.ValidationError("Select at least one way in which the client gets tokens.")
-        return self.cleaned_data
-
-    def registration(self) -> ClientRegistration:
-        """The metadata of a valid form."""
-        values = {name: value for name, value in self.cleaned_data.items() if name not in _GRANTS}
-        grant_types = dict.fromkeys(
-            grant for name, grants in _GRANTS.items() if self.cleaned_data[name] for grant in grants
-        )
-        lists = {name: _lines(values[name]) for name in ("redirect_uris", "post_logout_redirect_uris")}
-        return ClientRegistration(**{**values, **lists, "grant_types": list(grant_types)})
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 class DeletionFilter(admin.EmptyFieldListFilter):
@@ -231,16 +123,20 @@ class OAuthClientAdmin(OperatorAdmin):
         return super().find_refusal(request, row) if conf.current().oauth_server.enabled else _DISABLED
 
     def get_urls(self) -> list[URLPattern]:
-        page = path(
-            "register/", self.admin_site.admin_view(partial(register_client, self)), name="oauth_client_register"
-        )
-        return [page, *super().get_urls()]
+        view = self.admin_site.admin_view
+        return [
+            path("register/", view(partial(register_client, self)), name="oauth_client_register"),
+            path("<uuid:client_id>/edit/", view(partial(edit_client, self)), name="oauth_client_edit"),
+            *super().get_urls(),
+        ]
 
     def page_links(self, request: HttpRequest) -> list[tuple[str, str]]:
-        is_permitted = operators.operator_of(request).access >= Access.ADMIN
-        if not (is_permitted and conf.current().oauth_server.enabled):
+        return [("Register client", reverse("admin:oauth_client_register"))] if _can_edit(request) else []
+
+    def row_links(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
+        if row.deleted_at is not None or not _can_edit(request):
             return []
-        return [("Register client", reverse("admin:oauth_client_register"))]
+        return [("Edit", reverse("admin:oauth_client_edit", args=[row.id]))]
 
     def display_name(self, row: OAuthClient) -> str:
         return short_text(str(row))  # clients that register themselves choose any name
@@ -302,9 +198,7 @@ def _addresses() -> dict[str, str]:
 
 def register_client(model_admin: OperatorAdmin, request: HttpRequest) -> HttpResponse:
     """Register a client, and show its secret once."""
-    operators.require(request, Access.ADMIN)
-    if not conf.current().oauth_server.enabled:
-        raise OAuthServerDisabled
+    _require_editing(request)
     form = RegistrationForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
         context = actions.create_context(request, form)
@@ -326,6 +220,46 @@ def register_client(model_admin: OperatorAdmin, request: HttpRequest) -> HttpRes
     return actions.form_page(
         model_admin, request, "operator/form.html", title="Register client", form=form, status=status
     )
+
+
+def edit_client(model_admin: OperatorAdmin, request: HttpRequest, client_id: Any) -> HttpResponse:
+    """Change the metadata of a client."""
+    _require_editing(request)
+    client = clients.find(str(client_id))
+    form = EditForm(request.POST if request.method == "POST" else None, client=client)
+    if form.is_valid():
+        context = actions.create_context(request, form)
+        try:
+            changed = clients.update(
+                str(client_id), form.changes(), actor=context.actor, caller=context.caller, at=context.at
+            )
+        except ApiError as error:
+            if error.status >= 500:
+                raise
+            form.add_error(None, error.message)
+        else:
+            model_admin.message_user(request, f"Changed: {model_admin.display_name(changed)}", levels.SUCCESS)
+            return HttpResponseRedirect(model_admin.row_url(client))
+    return actions.form_page(
+        model_admin,
+        request,
+        "operator/form.html",
+        title="Edit client",
+        form=form,
+        status=400 if form.errors else 200,
+        back_url=model_admin.row_url(client),
+    )
+
+
+def _can_edit(request: HttpRequest) -> bool:
+    return operators.operator_of(request).access >= Access.ADMIN and conf.current().oauth_server.enabled
+
+
+def _require_editing(request: HttpRequest) -> None:
+    """Raise the refusal of an operator for whom `_can_edit` is false."""
+    operators.require(request, Access.ADMIN)
+    if not conf.current().oauth_server.enabled:
+        raise OAuthServerDisabled
 
 
 def _registered_page(model_admin: OperatorAdmin, request: HttpRequest, registered: RegisteredClient) -> HttpResponse:

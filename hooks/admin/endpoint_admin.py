@@ -88,7 +88,8 @@ class WebhookEndpointAdmin(OperatorAdmin):
     @action(
         label="Replace secret",
         success_message="Replaced the secret of",
-        confirmation="Both secrets sign for 24 hours, in which the receiver has to be given the new one.",
+        confirmation="Both secrets sign for 24 hours, in which the receiver has to be given the new one. A secret that"
+        " was replaced before ends at once.",
         for_one_row=True,
         accepts_lists=False,
     )

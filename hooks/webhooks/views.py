@@ -125,7 +125,10 @@ class SecretView(WebhookView):
         errors=(errors.EndpointNotFound, errors.EndpointInvalid),
     )
     def post(self, request: ServiceRequest, endpoint_id: str) -> HttpResponse:
-        """Replace the secret of an endpoint. Both secrets sign until the grace period ends. The body is optional."""
+        """Replace the secret of an endpoint. Both secrets sign until the grace period ends. The body is optional.
+
+        A secret that was replaced before ends at once, although its grace period has not ended.
+        """
         content = parsing.read_body(request.http)
         body = parsing.parse_body(request, schemas.RotationInput) if content else schemas.RotationInput()
         try:

@@ -10,7 +10,7 @@ import pytest
 
 from oauthserver.clients import clients
 from oauthserver.models import OAuthClient
-from tests.authsvc.console.conftest import START, Console, sign_in_as
+from tests.authsvc.console.conftest import START, Console, fields_of, sign_in_as
 from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.oauthserver import client_application, client_keys
 from tests.oauthserver.client_application import CALLBACK, ISSUER
@@ -139,6 +139,41 @@ def test_secret_is_replaced(console: Console, api: Api) -> None:
     assert audit_payloads()[-1]["action"] == "oauth_client_secret_regenerated"
 
 
+def test_editing_changes_what_the_operator_changed(console: Console, api: Api) -> None:
+    application = client_application.register(api, redirect_uris=[CALLBACK, "myapp://cb"], client_name="Shop")
+    page = f"{LIST}{application.client_id}/edit/"
+    assert f'href="{page}"' in console.text(f"{LIST}{application.client_id}/change/")
+    # Browsers change the ends of lines.
+    form = {name: text.replace("\n", "\r\n") for name, text in fields_of(console.text(page)).items()}
+    unchanged = console.submit(page, **form)
+    assert (unchanged.status_code, "No value has changed." in unchanged.content.decode()) == (400, True)
+
+    OAuthClient.objects.update(client_name="Store", grant_types="authorization_code")
+    changes = {"redirect_uris": f"{CALLBACK}\r\nhttps://shop.example/cb", "client_uri": "https://shop.example/"}
+    response = console.submit(page, **form | changes | {"reason": "moved"})
+    assert response.headers["Location"] == f"{LIST}{application.client_id}/change/"
+    client = OAuthClient.objects.get()
+    assert client.redirect_uri_list == [CALLBACK, "https://shop.example/cb"]
+    assert (client.client_name, client.client_uri, client.grant_types) == (
+        "Store", "https://shop.example/", "authorization_code",
+    )  # fmt: skip
+    entry = audit_payloads()[-1]
+    assert (entry["action"], entry["reason"]) == ("oauth_client_updated", "moved")
+
+
+def test_editing_removes_keys_and_refuses_another_type(console: Console, api: Api) -> None:
+    keys = {"jwks": client_keys.JWKS, "token_endpoint_auth_method": "private_key_jwt"}
+    page = f"{LIST}{client_application.register(api, **keys).client_id}/edit/"
+    form = fields_of(console.text(page))
+    refused = console.submit(page, **form | {"jwks": ""})
+    assert (refused.status_code, "requires jwks or jwks_uri" in html.unescape(refused.content.decode())) == (400, True)
+    assert console.submit(page, **form | {"token_endpoint_auth_method": "none"}).status_code == 400
+    changes = {"jwks": "", "token_endpoint_auth_method": "client_secret_basic"}
+    assert console.submit(page, **form | changes).status_code == 302
+    client = OAuthClient.objects.get()
+    assert (client.jwks, client.token_endpoint_auth_method) == (None, "client_secret_basic")
+
+
 def test_public_client_has_no_secret_to_replace(console: Console, api: Api) -> None:
     application = client_application.register(api)
     assert "Replace secret" not in console.text(f"{LIST}{application.client_id}/change/")
@@ -161,8 +196,9 @@ def test_other_operators_only_read(role: str, api: Api, auth_config: ChangeConfi
     application = client_application.register(api, token_endpoint_auth_method="client_secret_basic")
     console = sign_in_as(role)
     page = console.text(LIST) + console.text(f"{LIST}{application.client_id}/change/")
-    assert not re.search(r"register/|value=\"(regenerate_secret|delete)\"", page)
-    assert console.get(REGISTER).status_code == 403
+    assert not re.search(r"(register|edit)/|value=\"(regenerate_secret|delete)\"", page)
+    for form in (REGISTER, f"{LIST}{application.client_id}/edit/"):
+        assert console.get(form).status_code == 403
     for action in ("regenerate_secret", "delete"):
         assert run(console, application.client_id, action, confirmed="1").status_code == 403
     assert OAuthClient.objects.get().deleted_at is None
@@ -173,7 +209,8 @@ def test_disabled_server(console: Console, api: Api, auth_config: ChangeConfig) 
     auth_config(oauth_server={"enabled": False})
     assert "the OAuth server is disabled" in console.text(LIST)
     assert "register/" not in console.text(LIST)
-    assert console.get(REGISTER).status_code == 404
+    for form in (REGISTER, f"{LIST}{application.client_id}/edit/"):
+        assert console.get(form).status_code == 404
     run(console, application.client_id, "regenerate_secret", confirmed="1")
     assert OAuthClient.objects.get().client_secret_hash == clients.hash_secret(application.secret)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
@@ -79,6 +80,22 @@ def sign_in_as(role: str) -> Console:
     console = Console()
     assert console.sign_in(f"{role}@staff.example").status_code == 302
     return console
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """The fields of a form, as a browser would send them."""
+    form = {}
+    for tag in re.findall(r"<input[^>]*>", page):
+        name, value = re.search(r'name="([^"]+)"', tag), re.search(r'value="([^"]*)"', tag)
+        if name and ("checkbox" not in tag or " checked" in tag):
+            form[name[1]] = html.unescape(value[1]) if value else "on" if "checkbox" in tag else ""
+    for name, text in re.findall(r'<textarea name="([^"]+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL):
+        form[name] = html.unescape(text)
+    for name, options in re.findall(r'<select name="([^"]+)"[^>]*>(.*?)</select>', page, re.DOTALL):
+        for value in re.findall(r'value="([^"]*)" selected', options):
+            form[name] = html.unescape(value)
+    del form["csrfmiddlewaretoken"]
+    return form
 
 
 def remove_tokens(response: ApiResponse) -> tuple[int, list[str], set[str]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import re
 from typing import Any
 
 from authsvc.models import AuditLogEntry
 from oauthproviders.models import CustomProvider
-from tests.authsvc.console.conftest import START, Console
+from tests.authsvc.console.conftest import START, Console, fields_of
 from tests.conftest import ApiResponse
 from tests.page_browser import read_text
 
@@ -33,19 +31,6 @@ def edit_page(row: CustomProvider) -> str:
 def text_after(console: Console, response: ApiResponse) -> str:
     assert response.status_code == 302, response.content
     return read_text(console.get(response.headers["Location"]))
-
-
-def fields_of(page: str) -> dict[str, str]:
-    """The fields of a form, as a browser would send them."""
-    form = {}
-    for tag in re.findall(r"<input[^>]*>", page):
-        name, value = re.search(r'name="([^"]+)"', tag), re.search(r'value="([^"]*)"', tag)
-        if name and ("checkbox" not in tag or " checked" in tag):
-            form[name[1]] = html.unescape(value[1]) if value else "on" if "checkbox" in tag else ""
-    for name, text in re.findall(r'<textarea name="([^"]+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL):
-        form[name] = html.unescape(text)
-    del form["csrfmiddlewaretoken"]
-    return form
 
 
 def edit(console: Console, row: CustomProvider, *, without: str = "", **fields: str) -> ApiResponse:

@@ -11,7 +11,7 @@ from accounts.models import Identity
 from oauthproviders.custom import custom_providers
 from oauthproviders.models import CustomProvider
 from tests import factories
-from tests.authsvc.console.conftest import START, Console, sign_in_as
+from tests.authsvc.console.conftest import START, Console, fields_of, sign_in_as
 from tests.conftest import ChangeConfig
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.admin.console_pages import (
@@ -24,7 +24,6 @@ from tests.oauthproviders.admin.console_pages import (
     SECRET,
     edit,
     edit_page,
-    fields_of,
     last_entry,
     page_of,
     run,

@@ -13,7 +13,7 @@ from authsvc.outgoing import bulkhead
 from authsvc.security import encryption
 from oauthproviders import registry
 from oauthproviders.models import CustomProvider
-from tests.authsvc.console.conftest import START, Console, sign_in_as
+from tests.authsvc.console.conftest import START, Console, fields_of, sign_in_as
 from tests.conftest import ApiResponse, ChangeConfig
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.admin.console_pages import (
@@ -25,7 +25,6 @@ from tests.oauthproviders.admin.console_pages import (
     ROLES,
     SECRET,
     edit_page,
-    fields_of,
     last_entry,
     page_of,
     text_after,
