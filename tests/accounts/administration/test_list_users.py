@@ -1,62 +1,33 @@
-"""GET /admin/users: pages, order, conditions, totals, and pagination by cursor."""
+"""GET /admin/users: pages, order, conditions and totals."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
-import orjson
 import pytest
 from django.db import connection
 from django.http import QueryDict
 
 from accounts.models import Identity, User
-from accounts.users.search import filters, listing, queries
-from accounts.users.search.filters import Cursor, UserFilter
+from accounts.users.search import filters, queries
 from authsvc.db import sql as db
 from tests.accounts.administration import admin_requests
 from tests.accounts.administration.admin_requests import ask, expect_success
-from tests.conftest import Api, ChangeConfig
+from tests.accounts.administration.list_requests import (
+    START,
+    ids,
+    make_users,
+    make_users_without_times,
+    quoted,
+    read_list_headers,
+)
+from tests.conftest import Api
 from tests.factories import make_factor, make_user
 from tests.observations import assert_error, replace_table
 
 pytestmark = pytest.mark.django_db
-
 OTHER = "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c12"
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def make_users(number: int, **columns: Any) -> list[str]:
-    """The ids of that many users, oldest first, one second apart."""
-    at = START + timedelta(days=1)
-    made = [
-        User(
-            id=uuid4(),
-            aud="authenticated",
-            email=f"user{index}@example.com",
-            created_at=at + timedelta(seconds=index),
-            updated_at=at,
-            raw_user_meta_data={},
-            raw_app_meta_data={},
-            **columns,
-        )
-        for index in range(number)
-    ]
-    User.objects.bulk_create(made)
-    return [str(user.id) for user in made]
-
-
-def ids(api: Api, query: str = "") -> list[str]:
-    return [user["id"] for user in expect_success(api, "GET", f"/admin/users{query}")["users"]]
-
-
-def read_list_headers(api: Api, query: str = "") -> tuple[str, str]:
-    response = ask(api, "GET", f"/admin/users{query}")
-    assert response.status_code == 200, response.content
-    return response.headers["Link"], response.headers["X-Total-Count"]
 
 
 def test_empty_list(api: Api) -> None:
@@ -224,7 +195,7 @@ def test_parameter_of_gateways_is_ignored(api: Api) -> None:
 def test_filter_matches_part_of_address_or_name(api: Api, filter: str, expected: list[str]) -> None:
     make_user(email="test1@example.com", data={"full_name": "Test User"}, phone="15551234567")
     make_user(email="user2@example.com", data={"name": "test1"})
-    response = api.get(f"/admin/users?filter={_quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
+    response = api.get(f"/admin/users?filter={quoted(filter)}&sort=created_at+asc", bearer=admin_requests.token())
     assert [user["email"] for user in response.json()["users"]] == expected
     assert response.headers["X-Total-Count"] == str(len(expected))
 
@@ -323,126 +294,6 @@ def test_list_contains_complete_users(api: Api) -> None:
     assert b"hidden" not in ask(api, "GET", "/admin/users").content
 
 
-def test_cursors_are_ignored_by_default(api: Api) -> None:
-    make_users(2)
-    response = ask(api, "GET", "/admin/users?limit=1&cursor=x")
-    assert len(response.json()["users"]) == 2
-    assert response.headers["X-Total-Count"] == "2"
-    assert "pagination" not in response.json()
-
-
-@pytest.mark.parametrize("sort", ["", "&sort=created_at+asc"])
-@pytest.mark.parametrize("condition", ["", "&filter=user", "&filter=example.com"])
-def test_cursors_lead_through_all_users(api: Api, auth_config: ChangeConfig, sort: str, condition: str) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    made = make_users(5)
-    User.objects.filter(id__in=made[2:4]).update(created_at=START + timedelta(days=2))
-    target, shown, pages = f"/admin/users?limit=2{sort}{condition}", [], 0
-    while target:
-        response = ask(api, "GET", target)
-        shown += [user["id"] for user in response.json()["users"]]
-        pages += 1
-        pagination = response.json()["pagination"]
-        assert "X-Total-Count" not in response.headers
-        assert pagination["has_more"] == ("next_cursor" in pagination) == ("Link" in response.headers)
-        target = (
-            response.headers["Link"].removeprefix("<").removesuffix('>; rel="next"') if pagination["has_more"] else ""
-        )
-    assert (sorted(shown), pages) == (sorted(made), 3)
-    assert shown == ids(api, f"?per_page=9{sort}{condition}")
-
-
-def test_cursor_link_keeps_other_parameters(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    make_users(3)
-    response = ask(api, "GET", "/admin/users?page=&per_page=&limit=1&filter=user")
-    cursor = response.json()["pagination"]["next_cursor"]
-    assert response.headers["Link"] == f'</admin/users?cursor={cursor}&filter=user&limit=1>; rel="next"'
-
-
-@pytest.mark.parametrize(("query", "shown"), [("", 50), ("?limit=2000", 60), ("?limit=60", 60)])
-def test_a_page_by_cursor_has_up_to_a_thousand(api: Api, auth_config: ChangeConfig, query: str, shown: int) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    make_users(60)
-    assert len(ids(api, query)) == shown
-
-
-@pytest.mark.parametrize("query", ["?per_page=1", "?page=1"])
-def test_page_parameter_disables_cursors(api: Api, auth_config: ChangeConfig, query: str) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    make_users(2)
-    assert read_list_headers(api, query)[1] == "2"
-
-
-def _encoded(cursor: object) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(cursor)).rstrip(b"=").decode()
-
-
-@pytest.mark.parametrize(
-    "cursor",
-    [
-        "not-a-valid-cursor*",
-        "x",
-        _encoded([]),
-        _encoded("text"),
-        _encoded({"created_at": "2024-03-04T05:06:07Z"}),
-        _encoded({"id": "11111111-1111-4111-8111-111111111111"}),
-        _encoded({"created_at": "2024-03-04T05:06:07Z", "id": "00000000-0000-0000-0000-000000000000"}),
-        _encoded({"created_at": "yesterday", "id": "11111111-1111-4111-8111-111111111111"}),
-        _encoded({"created_at": None, "id": "11111111-1111-4111-8111-111111111111"}),
-        _encoded({"created_at": "0001-01-01T00:00:00+14:00", "id": "11111111-1111-4111-8111-111111111111"}),
-        _encoded({"created_at": "2024-03-04T05:06:07Z", "id": 5}),
-    ],
-)
-def test_malformed_cursor_is_rejected(api: Api, auth_config: ChangeConfig, cursor: str) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    make_users(1)
-    response = ask(api, "GET", f"/admin/users?cursor={_quoted(cursor)}")
-    assert (response.status_code, response.json()["error_code"]) == (400, "validation_failed")
-    assert response.json()["msg"].startswith("Bad Pagination Parameters: invalid cursor")
-
-
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        ("limit=0", "limit must be greater than 0"),
-        ("limit=x", 'strconv.ParseUint: parsing "x": invalid syntax'),
-    ],
-)
-def test_malformed_limit_is_rejected(api: Api, auth_config: ChangeConfig, query: str, text: str) -> None:
-    auth_config(experimental={"cursor_pagination_enabled": True})
-    assert_error(
-        ask(api, "GET", f"/admin/users?{query}"), 400, "validation_failed", f"Bad Pagination Parameters: {text}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("moment", "written"),
-    [
-        (datetime(2024, 3, 4, 5, 6, 7, 123456, UTC), "2024-03-04T05:06:07.123456Z"),
-        (datetime(2024, 3, 4, 5, 6, 7, 120000, UTC), "2024-03-04T05:06:07.12Z"),
-        (datetime(2024, 3, 4, 5, 6, 10, 0, UTC), "2024-03-04T05:06:10Z"),
-    ],
-)
-def test_cursors_are_compatible_with_other_servers(moment: datetime, written: str) -> None:
-    user_id = UUID("11111111-1111-4111-8111-111111111111")
-    text = filters.encode_cursor(Cursor(moment, user_id))
-    assert text == _encoded({"created_at": written, "id": str(user_id)})
-    assert filters.decode_cursor(text) == Cursor(moment, user_id)
-
-
-def test_known_cursor_round_trips() -> None:
-    known = (
-        "eyJjcmVhdGVkX2F0IjoiMjAyNC0wMy0wNFQwNTowNjowNy4xMjM0NTZaIiwiaWQiOiIxMTExMTExMS0xMTExLTQxMTEtODExMS0xMTEx"
-        "MTExMTExMTEifQ"
-    )
-    assert filters.encode_cursor(filters.decode_cursor(known)) == known
-
-
-def _quoted(text: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in text.encode())
-
-
 def _thousands(number: int) -> None:
     """That many users with statistics, made by the database; every tenth has a name."""
     if not User.objects.exists():
@@ -496,28 +347,9 @@ def test_large_lists_are_sorted_for_each_query_plan(api: Api, query: str, sort: 
     assert [user["email"] for user in shown] == expected[(page - 1) * 20 : page * 20]
 
 
-def _by_cursor(user_filter: UserFilter, *, size: int) -> list[list[UUID]]:
-    """The ids of every page; a cursor goes to the client and comes back."""
-    pages: list[list[UUID]] = []
-    cursor = ""
-    while not pages or cursor:
-        after = filters.decode_cursor(cursor) if cursor else None
-        page = listing.list_after(user_filter, after=after, size=size)
-        pages.append([UUID(user.id) for user in page.users])
-        cursor = page.next_cursor
-    return pages
-
-
-def _without_times() -> list[UUID]:
-    """The ids of ten users, oldest first; the times of some of them are not known, which makes them the latest."""
-    made = [UUID(user_id) for user_id in make_users(10)]
-    User.objects.filter(id__in=made[::2]).update(created_at=None, updated_at=None)
-    return [*made[1::2], *sorted(made[::2])]
-
-
 @pytest.mark.parametrize("query", ["", "&filter=user", "&per_page=3&page=2"])
 def test_users_without_times_are_listed(api: Api, query: str) -> None:
-    expected = _without_times()
+    expected = make_users_without_times()
     if "page=2" in query:
         expected = expected[3:6]
     response = ask(api, "GET", f"/admin/users?sort=created_at+asc{query}")
@@ -537,16 +369,6 @@ def test_user_without_times_equals_listed_user(api: Api) -> None:
     assert [shown] == expect_success(api, "GET", "/admin/users")["users"]
     for part in (shown, *shown["identities"]):
         assert part["created_at"] is part["updated_at"] is None
-
-
-@pytest.mark.parametrize("is_ascending", [True, False])
-@pytest.mark.parametrize("filter", ["", "user"])
-@pytest.mark.parametrize("size", [2, 5])
-def test_cursors_lead_through_users_without_times(filter: str, is_ascending: bool, size: int) -> None:
-    expected = _without_times() if is_ascending else _without_times()[::-1]
-    pages = _by_cursor(UserFilter(aud="authenticated", text=filter, is_ascending=is_ascending), size=size)
-    assert [user_id for page in pages for user_id in page] == expected
-    assert {len(page) for page in pages[:-1]} == {size}
 
 
 @pytest.mark.django_db(transaction=True)

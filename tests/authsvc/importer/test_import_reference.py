@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import psycopg
 import pytest
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from accounts.models import Factor, FactorChallenge, Identity, Passkey, PasskeyChallenge, User
 from accounts.passwords import hashing
@@ -23,15 +21,15 @@ from oauthserver.models import OAuthAuthorization, OAuthClient, OAuthConsent
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.authsvc.importer.conftest import run
-from tests.authsvc.importer.reference import NIL, Reference
+from tests.authsvc.importer.filled_reference import digest, fill
+from tests.authsvc.importer.reference import Reference
 from tests.conftest import Api, ChangeConfig, read_success
 from tests.factories import PASSWORD
 from tests.live import servers
-from tests.tokens.token_requests import error_of, read_claims, refresh, rotate, session_exists
+from tests.tokens.token_requests import read_claims, rotate, session_exists
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
 MODELS = (
     User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
     OneTimeToken, FlowState, ClientState, CustomProvider, OAuthClient, OAuthAuthorization, OAuthConsent, AuditLogEntry,
@@ -40,116 +38,6 @@ MODELS = (
 
 def everything() -> dict[str, list[dict[str, Any]]]:
     return {model.__name__: [dict(row) for row in model._default_manager.order_by("pk").values()] for model in MODELS}
-
-
-def fill(reference: Reference) -> UUID:
-    """One user with a row in every table."""
-    user_id = reference.user("ada@example.com", phone="+15551234567", recovery_sent_at=reference.at)
-    reference.identity(user_id, "Ada@Example.com")
-    session_id = reference.session(user_id)
-    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=session_id)
-    factor_id = uuid4()
-    reference.insert(
-        "mfa_factors",
-        id=factor_id,
-        user_id=user_id,
-        friendly_name="phone",
-        factor_type="totp",
-        status="verified",
-        secret="JBSWY3DPEHPK3PXP",
-        created_at=reference.at,
-        updated_at=reference.at,
-    )
-    reference.insert(
-        "mfa_challenges", id=uuid4(), factor_id=factor_id, created_at=reference.at, ip_address="192.0.2.1/32"
-    )
-    reference.insert(
-        "webauthn_credentials",
-        user_id=user_id,
-        credential_id=bytes(range(32)),
-        public_key=b"\x00COSE",
-        sign_count=7,
-        transports=Jsonb(["internal", "hybrid"]),
-        backup_eligible=True,
-        friendly_name="laptop",
-    )
-    for owner in (user_id, None):
-        reference.insert(
-            "webauthn_challenges",
-            user_id=owner,
-            challenge_type="registration" if owner else "authentication",
-            session_data={"challenge": "c"},
-            expires_at=reference.at,
-        )
-    reference.one_time_token(user_id, "recovery_token", digest("ada@example.com1")[:56], "ada@example.com")
-    reference.insert(
-        "flow_state",
-        id=uuid4(),
-        user_id=user_id,
-        auth_code=str(uuid4()),
-        code_challenge_method="s256",
-        code_challenge="c" * 43,
-        provider_type="email",
-        authentication_method="email/signup",
-        created_at=reference.at,
-    )
-    reference.insert(
-        "oauth_client_states", id=uuid4(), provider_type="x", code_verifier="v" * 43, created_at=reference.at
-    )
-    reference.insert(
-        "custom_oauth_providers",
-        provider_type="oidc",
-        identifier="custom:acme",
-        name="Acme",
-        client_id="i",
-        client_secret="s",
-        scopes=["openid", "profile"],
-        authorization_params={"prompt": "login"},
-        issuer="https://id.acme.example",
-        created_at=reference.at,
-        updated_at=reference.at,
-    )
-    client_id = uuid4()
-    reference.insert(
-        "oauth_clients",
-        id=client_id,
-        client_secret_hash="h" * 43,
-        registration_type="manual",
-        redirect_uris="https://client.example.com/cb,myapp://callback",
-        grant_types="authorization_code,refresh_token",
-        client_type="confidential",
-        token_endpoint_auth_method="client_secret_post",
-        created_at=reference.at,
-        updated_at=reference.at,
-    )
-    reference.insert(
-        "oauth_authorizations",
-        id=uuid4(),
-        authorization_id="a" * 32,
-        client_id=client_id,
-        user_id=user_id,
-        redirect_uri="myapp://callback",
-        scope="openid email",
-        code_challenge="c" * 43,
-        code_challenge_method="s256",
-        status="approved",
-        authorization_code="fc56ab41-2010-4870-a9b9-767c1dc573fb",
-        created_at=reference.at,
-        expires_at=reference.at + timedelta(minutes=10),
-    )
-    reference.insert(
-        "oauth_consents",
-        id=uuid4(),
-        user_id=user_id,
-        client_id=client_id,
-        scopes="openid email",
-        granted_at=reference.at,
-    )
-    reference.execute(
-        "INSERT INTO auth.audit_log_entries VALUES (%s, %s, %s, %s, '192.0.2.1')",
-        [NIL, uuid4(), '{"action": "login", "actor_username": "a\\u0000b\\\\u0000"}', reference.at],
-    )
-    return user_id
 
 
 def test_every_table_is_imported_and_counted(reference: Reference) -> None:
@@ -355,72 +243,6 @@ def test_a_run_after_the_switch_needs_force(api: Api, reference: Reference) -> N
     assert Session.objects.get().refresh_token_hmac_key is None
 
 
-# Skipped rows
-
-
-def test_users_of_another_instance_are_not_imported(reference: Reference) -> None:
-    taken = reference.user(instance_id=None)
-    other = reference.user(instance_id=uuid4())
-    reference.refresh_token(other, "ab2c3def4ghi", session_id=reference.session(other))
-    ran = run(reference.url)
-    assert ran.error == ""
-    assert ran.counts("users") == {"read": 2, "new": 1, "skipped": 1}
-    assert "skipped: users: 1 rows: belongs to another instance" in ran.output
-    assert "skipped: sessions: 1 rows: its user is skipped" in ran.output
-    assert [user.id for user in User.objects.all()] == [taken]
-
-    assert run(reference.url, "--all-instances").error == ""
-    assert User.objects.count() == 2
-    assert LegacyRefreshToken.objects.get().user_id == other
-
-
-@pytest.mark.parametrize("owner", ["6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c11", "nobody"])
-def test_a_refresh_token_without_a_user_is_skipped_and_reported(owner: str, reference: Reference) -> None:
-    reference.user()
-    reference.refresh_token(owner, "ab2c3def4ghi")
-    ran = run(reference.url)
-    assert ran.error == ""
-    assert ran.counts("refresh_tokens") == {"read": 1, "skipped": 1}
-    assert "skipped: refresh_tokens: 1 rows: its user is missing" in ran.output
-
-
-def test_a_skipped_active_refresh_token_fails_the_command(reference: Reference) -> None:
-    user_id = reference.user()
-    reference.execute("ALTER TABLE auth.refresh_tokens DROP CONSTRAINT refresh_tokens_session_id_fkey")
-    reference.refresh_token(user_id, "ab2c3def4ghi", session_id=uuid4())
-    ran = run(reference.url)
-    assert ran.error == "1 sessions, refresh tokens or passkeys of imported users were skipped"
-    assert "skipped: refresh_tokens: 1 rows: its session is missing" in ran.output
-    assert User.objects.filter(id=user_id).exists()
-
-
-def test_a_refresh_token_without_a_session_is_imported(api: Api, reference: Reference) -> None:
-    user_id = reference.user()
-    reference.refresh_token(user_id, "ab2c3def4ghi")
-    assert run(reference.url).counts("refresh_tokens") == {"read": 1, "new": 1}
-    assert error_of(refresh(api, "ab2c3def4ghi"))[1] == "session_not_found"
-
-
-def test_orphans_without_constraints_at_the_source_are_skipped(reference: Reference) -> None:
-    for table in ("identities", "sessions", "mfa_amr_claims"):
-        column = "session_id" if table == "mfa_amr_claims" else "user_id"
-        reference.execute(f"ALTER TABLE auth.{table} DROP CONSTRAINT {table}_{column}_fkey")
-    reference.user()
-    reference.identity(uuid4(), "nobody@example.com")
-    reference.session(uuid4())
-    ran = run(reference.url)
-    assert ran.error == ""
-    for table, owner in (("identities", "user"), ("sessions", "user"), ("mfa_amr_claims", "session")):
-        assert f"skipped: {table}: 1 rows: its {owner} is " in ran.output, ran.output
-
-
-# One-time tokens
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 @pytest.mark.parametrize(
     ("token_type", "stored", "relates_to", "link_hash"),
     [
@@ -468,63 +290,6 @@ def test_a_deleted_secret_is_not_restored_from_the_user_column(reference: Refere
     reference.user(recovery_token="a" * 56, recovery_sent_at=reference.at)
     assert run(reference.url).error == ""
     assert not OneTimeToken.objects.exists()
-
-
-# Reports
-
-
-def test_unsupported_tables_and_columns_are_reported(reference: Reference) -> None:
-    reference.user()
-    reference.insert("sso_providers", id=uuid4())
-    reference.execute("INSERT INTO auth.schema_migrations VALUES ('20990101000000')")
-    reference.execute("ALTER TABLE auth.users ADD COLUMN shoe_size int")
-    reference.execute("CREATE TABLE auth.pets AS SELECT 'Rex' AS name")
-
-    ran = run(reference.url)
-
-    assert ran.error == ""
-    assert "not imported: sso_providers: 1 rows: this server does not support single sign-on yet" in ran.output
-    assert "not imported: pets: 1 rows: unknown table" in ran.output
-    assert "warning: the source is newer (20990101000000) than the supported version (20260625000000)" in ran.warnings
-    assert "warning: users: unknown columns are not imported: shoe_size" in ran.warnings
-
-
-def test_unusable_data_is_reported(reference: Reference) -> None:
-    reference.user(encrypted_password="sha1$salt$digest", aud="elsewhere")
-    ran = run(reference.url)
-    assert "1 users have a password hash of an unknown format" in ran.warnings
-    assert "1 users have an audience other than AUTH_JWT_AUD ('authenticated')" in ran.warnings
-
-
-@pytest.mark.parametrize(
-    ("stored", "is_too_expensive"),
-    [
-        (f"$2a$14${'a' * 53}", False),
-        (f"$2a$15${'a' * 53}", True),
-        ("$argon2id$v=19$m=262144,t=3,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", False),
-        ("$argon2id$v=19$m=262145,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
-        ("$argon2id$v=19$m=262144,t=4,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
-        ("$argon2i$v=19$m=99999999999999999999,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g", True),
-        ("$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=YQ==$YQ==$YQ==", False),
-        ("$fbscrypt$v=1,n=14,r=8,p=9,ss=Bw==,sk=YQ==$YQ==$YQ==", True),
-        ("$fbscrypt$v=1,n=99,r=8,p=1,ss=Bw==,sk=YQ==$YQ==$YQ==", True),
-    ],
-)
-def test_hashes_of_excessive_cost_are_reported(reference: Reference, stored: str, is_too_expensive: bool) -> None:
-    reference.user(encrypted_password=stored)
-    ran = run(reference.url)
-    assert ran.error == ""
-    assert ("1 users have a password hash whose verification" in ran.warnings) is is_too_expensive
-
-
-def test_large_metadata_is_reported(reference: Reference) -> None:
-    reference.user(raw_user_meta_data={"a": "x" * 17_000})
-    assert "1 users have metadata beyond AUTH_USER_METADATA_MAX_BYTES" in run(reference.url).warnings
-
-
-def test_a_valid_source_causes_no_warning(reference: Reference) -> None:
-    fill(reference)
-    assert run(reference.url).warnings == ""
 
 
 def test_the_address_digest_of_a_deleted_user_is_kept(reference: Reference) -> None:
