@@ -13,20 +13,22 @@ from django.db import connection
 from oauthserver.models import DeviceAuthorization, OAuthAuthorization, OAuthClient, OAuthConsent
 from tests.accounts.administration import admin_requests
 from tests.concurrency import run_in_order, run_in_own_connection, wait_for_lock_waiters
-from tests.conftest import Api, ApiResponse
+from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import SignIn, make_session
-from tests.oauthserver import test_device as devices
+from tests.oauthserver import device_requests as devices
 from tests.oauthserver.client_application import approve, decide, exchange, register, show, start
-from tests.oauthserver.test_device import _pages
 from tokens.models import Session
 from tokens.sessions.errors import UserNotFoundForToken
-
-__all__ = ["_pages"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 GONE = (403, "user_not_found")
 soft_or_not = pytest.mark.parametrize("soft", [False, True])
+
+
+@pytest.fixture(autouse=True)
+def _pages(auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
 
 
 def delete_user(api: Api, session: SignIn, *, soft: bool = False) -> ApiResponse:

@@ -6,20 +6,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models import F
 from django.utils import timezone
 
 from accounts.models import User
 from authsvc import tasks
-from authsvc.caller import Caller
 from authsvc.errors import ApiError, RequestRateExceeded
 from oauthserver.clients.client_metadata import DEVICE_CODE
 from oauthserver.device import decisions, user_codes
 from oauthserver.errors import DeviceCodeNotFound, ReauthenticationRequired, SecondFactorRequired
 from oauthserver.models import DeviceAuthorization, OAuthConsent
-from tests.conftest import Api, ChangeConfig, read_success
-from tests.factories import SignIn, make_session
-from tests.oauthserver.client_application import Application, find_user, post_form, register, request_token
+from tests.conftest import Api, ChangeConfig
+from tests.factories import make_session
+from tests.oauthserver.client_application import Application, post_form, register, request_token
+from tests.oauthserver.device_requests import approve, decide, error_of, find, poll, rest, start, television
 from tests.observations import audit_payloads
 from tests.tokens.token_requests import read_claims
 from tokens.models import Session
@@ -31,50 +30,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _pages(auth_config: ChangeConfig) -> None:
     auth_config(pages={"enabled": True})
-
-
-CALLER = Caller(address="192.0.2.1", client="192.0.2.1")
-
-
-def television(api: Api, **metadata: Any) -> Application:
-    return register(api, **{"grant_types": [DEVICE_CODE, "refresh_token"], **metadata})
-
-
-def start(application: Application, **form: Any) -> dict[str, Any]:
-    return read_success(
-        request_token(application, path="/oauth/device_authorization", **{"scope": "openid email", **form})
-    )
-
-
-def poll(application: Application, started: dict[str, Any], **form: Any) -> Any:
-    return request_token(application, **{"grant_type": DEVICE_CODE, "device_code": started["device_code"], **form})
-
-
-def find(started: dict[str, Any], session: SignIn, **changes: Any) -> decisions.DeviceRequest:
-    code = changes.get("user_code", started["user_code"])
-    return decisions.find(code, signed_in=find_user(session), caller=CALLER, at=timezone.now())
-
-
-def decide(started: dict[str, Any], session: SignIn, *, approves: bool = True) -> None:
-    decisions.decide(
-        started["user_code"], approves=approves, signed_in=find_user(session), caller=CALLER, at=timezone.now()
-    )
-
-
-def approve(started: dict[str, Any], session: SignIn) -> None:
-    find(started, session)
-    decide(started, session)
-
-
-def rest(*, seconds: float = 6) -> None:
-    """Let the polling interval of all requests pass."""
-    DeviceAuthorization.objects.update(polled_at=F("polled_at") - timedelta(seconds=seconds))
-
-
-def error_of(response: Any) -> str:
-    assert response.status_code == 400, response.content
-    assert response.json().keys() == {"error", "error_description"}
-    return str(response.json()["error"])
 
 
 def test_a_device_signs_in(api: Api) -> None:

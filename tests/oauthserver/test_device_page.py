@@ -12,8 +12,8 @@ from oauthserver.device import decisions
 from oauthserver.models import DeviceAuthorization, OAuthConsent
 from tests.conftest import Api, ChangeConfig
 from tests.factories import make_user
+from tests.oauthserver.device_requests import poll, start, television
 from tests.oauthserver.test_consent_page import HOME, location_of, make_old, sign_in_new_user
-from tests.oauthserver.test_device import poll, start, television
 from tests.page_browser import PageBrowser
 
 pytestmark = pytest.mark.django_db

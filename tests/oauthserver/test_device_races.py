@@ -6,13 +6,16 @@ import pytest
 
 from oauthserver.errors import DeviceCodeNotFound
 from tests.concurrency import run_concurrently, status_counts
-from tests.conftest import Api
+from tests.conftest import Api, ChangeConfig
 from tests.factories import make_session
-from tests.oauthserver.test_device import _pages, approve, decide, find, poll, start, television
-
-__all__ = ["_pages"]
+from tests.oauthserver.device_requests import approve, decide, find, poll, start, television
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _pages(auth_config: ChangeConfig) -> None:
+    auth_config(pages={"enabled": True})
 
 
 def test_a_device_code_gives_one_session(api: Api) -> None:

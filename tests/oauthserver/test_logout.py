@@ -15,7 +15,7 @@ from oauthserver.logout import logout_tokens
 from tests.accounts.administration import admin_requests
 from tests.conftest import Api, ApiResponse, ChangeConfig
 from tests.factories import make_session, make_user
-from tests.oauthserver import test_device as device
+from tests.oauthserver import device_requests as device
 from tests.oauthserver.client_application import ISSUER, refresh, register, sign_in
 from tests.oauthserver.conftest import SIGNING_KEY
 from tests.oauthserver.logout_requests import AFTER, RECEIVER, browser_of, client_with_logout, read_queue, session_of

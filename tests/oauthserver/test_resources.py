@@ -23,8 +23,8 @@ from tests.oauthserver.client_application import (
     show,
 )  # fmt: skip
 from tests.oauthserver.client_application import start as start_authorization
-from tests.oauthserver.test_device import approve as approve_device
-from tests.oauthserver.test_device import poll, start
+from tests.oauthserver.device_requests import approve as approve_device
+from tests.oauthserver.device_requests import poll, start
 from tests.observations import audit_payloads
 from tests.tokens.token_requests import read_claims
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import ChangeConfig
 from tests.oauthproviders.conftest import _clear_caches, browser, github, server
-from tests.oauthproviders.flow.test_id_token import issuer
+from tests.oauthproviders.flow.conftest import issuer
 from tests.security.sign_in_attempts import CODE, PHONE
 
 __all__ = ["_clear_caches", "browser", "github", "issuer", "server"]

@@ -21,7 +21,7 @@ from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_one_time_token
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, GitHub, address, start_link_flow
-from tests.oauthproviders.flow.test_id_token import exchange
+from tests.oauthproviders.flow.id_token_requests import exchange
 from tests.observations import backdate_rate_limits, redirect_fragment
 from tokens.models import TokenType
 

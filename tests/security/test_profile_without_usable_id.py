@@ -18,7 +18,7 @@ from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, GitHub, start_link_flow
 from tests.oauthproviders.custom.test_sign_ins import ADA, create_oauth2_provider
 from tests.oauthproviders.custom.test_sign_ins import issuer as custom_issuer
-from tests.oauthproviders.flow.test_id_token import exchange
+from tests.oauthproviders.flow.id_token_requests import exchange
 from tests.observations import redirect_fragment
 
 __all__ = ["custom_issuer"]

@@ -14,7 +14,7 @@ from tests.factories import make_session, make_user
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, provider_settings
-from tests.oauthproviders.flow.test_id_token import RSA, exchange
+from tests.oauthproviders.flow.id_token_requests import RSA, exchange
 from tests.observations import redirect_fragment
 
 pytestmark = pytest.mark.django_db

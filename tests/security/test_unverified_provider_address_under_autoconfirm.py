@@ -9,7 +9,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.factories import PASSWORD, make_session, make_user
 from tests.fakes.issuer import Issuer
 from tests.oauthproviders.browser import Browser, GitHub, address, start_link_flow
-from tests.oauthproviders.flow.test_id_token import exchange
+from tests.oauthproviders.flow.id_token_requests import exchange
 from tests.observations import redirect_fragment
 
 pytestmark = pytest.mark.django_db

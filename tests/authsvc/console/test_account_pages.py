@@ -17,7 +17,7 @@ from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import SECRET
 from tests.authsvc.console.conftest import SIGN_IN, START, USERS, Console
-from tests.authsvc.console.test_second_factor import ORIGIN, copy_of, new_device, options_in
+from tests.authsvc.console.security_keys import ORIGIN, copy_of, new_device, options_in
 from tests.conftest import ChangeConfig, Mailbox
 from tests.factories import PASSWORD
 from tests.fakes.authenticator import Authenticator

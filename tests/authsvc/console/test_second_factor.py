@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from datetime import timedelta
@@ -19,13 +18,13 @@ from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa import test_webauthn_factor as keys
 from tests.accounts.mfa.factor_requests import PHONE, SECRET, Owner
 from tests.authsvc.console.conftest import SIGN_IN, START, Console
+from tests.authsvc.console.security_keys import ORIGIN, copy_of, new_device, options_in
 from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_trail
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
-
 STEP = "/operator/second-step/"
 
 
@@ -43,13 +42,6 @@ def phones(auth_config: ChangeConfig) -> None:
 def app(operator: User) -> Factor:
     """The operator's authenticator app."""
     return factories.make_factor(operator, secret=SECRET, friendly_name="phone app")
-
-
-def copy_of(console: Console) -> Console:
-    """Another browser with the same cookies."""
-    other = Console()
-    other.client.cookies.load({name: cookie.value for name, cookie in console.client.cookies.items()})
-    return other
 
 
 def submit_code(console: Console, code: str, **fields: str) -> Any:
@@ -233,10 +225,6 @@ def test_an_unsupported_factor_denies_access(console: Console, operator: User) -
     assert not console.is_in
 
 
-# Security keys
-
-
-ORIGIN = "https://auth.example.com"
 UNANSWERED = "MFA factor with the provided challenge ID not found"
 
 
@@ -246,10 +234,6 @@ def with_keys(auth_config: ChangeConfig) -> None:
         mfa={"web_authn_verify_enabled": True},
         webauthn={"rp_id": "example.com", "rp_display_name": "Example", "rp_origins": (ORIGIN,)},
     )
-
-
-def new_device() -> Authenticator:
-    return Authenticator(rp_id="example.com", origin=ORIGIN)
 
 
 def make_key(api: Api, user: User, device: Authenticator) -> Factor:
@@ -268,12 +252,6 @@ def make_key(api: Api, user: User, device: Authenticator) -> Factor:
     read_success(keys.create(api, owner, device))
     Session.objects.filter(user=user).delete()
     return factor
-
-
-def options_in(page: Any) -> Any:
-    options = re.search(r'data-options="([^"]+)"', page.content.decode())
-    assert options, page.content
-    return json.loads(html.unescape(options[1]))
 
 
 def ask_key(console: Console) -> Any:

@@ -33,7 +33,7 @@ from tests.fakes.http_peer import MockedServer, Received, in_json
 from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey
 from tests.oauthproviders.browser import SITE, Browser, GitHub, provider_settings
-from tests.oauthserver import client_application, test_device
+from tests.oauthserver import client_application, device_requests
 from tests.oauthserver.conftest import SIGNING_KEY
 from tests.observations import redirect_fragment, redirect_query, table_contents
 from tests.page_browser import PageBrowser
@@ -420,9 +420,9 @@ def oauth_refresh(world: World) -> Request:
 def oauth_device(world: World) -> Request:
     world.auth_config(pages={"enabled": True})
     application = client_application.register(world.api, grant_types=[DEVICE_CODE, "refresh_token"])
-    started = test_device.start(application)
-    test_device.approve(started, factories.make_session())
-    return lambda _: test_device.poll(application, started)
+    started = device_requests.start(application)
+    device_requests.approve(started, factories.make_session())
+    return lambda _: device_requests.poll(application, started)
 
 
 def impersonated(world: World) -> Request:
@@ -500,7 +500,7 @@ def test_a_refusal_rolls_everything_back(way: Callable[[World], Request], method
     # The same secret still gives a token.
     hook.fixed, hook.added = None, {"plan": "pro"}
     if way is oauth_device:
-        test_device.rest()
+        device_requests.rest()
     repeated = request(api)
     content = redirect_fragment(repeated) if repeated.status_code in (302, 303) else repeated.json()
     assert claims_of(content["access_token"])["plan"] == "pro"

@@ -13,7 +13,7 @@ from accounts.mfa import totp_algorithm
 from tests import ports
 from tests.fakes.smtp import FakeSmtp
 from tests.live.browser.chromium import Chromium
-from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.live.browser.console_steps import EMAIL, PASSWORD, fill_in, make_operator, state
 from tests.timeouts import wait_until
 
 NEW_PASSWORD = "a quite different phrase 7"

@@ -12,7 +12,7 @@ import requests
 
 from tests import ports
 from tests.live.browser.chromium import Chromium
-from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.live.browser.console_steps import EMAIL, PASSWORD, fill_in, make_operator, state
 
 # An application on the host of the service enrols the user's key as a second factor.
 ENROL = """(async (bearer) => {

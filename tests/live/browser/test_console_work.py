@@ -10,7 +10,7 @@ import requests
 
 from tests.fakes.smtp import FakeSmtp
 from tests.live.browser.chromium import Chromium
-from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.live.browser.console_steps import EMAIL, PASSWORD, fill_in, make_operator, state
 from tests.timeouts import wait_until
 
 ADA = "ada@example.com"

@@ -11,7 +11,7 @@ import requests
 from tests.live.browser import accessibility
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.conftest import Site
-from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in, make_operator, state
+from tests.live.browser.console_steps import EMAIL, PASSWORD, fill_in, make_operator, state
 from tests.live.browser.test_console_work import ADA, heading
 from tests.live.clients import node
 

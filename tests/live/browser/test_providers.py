@@ -17,7 +17,7 @@ from tests.fakes.smtp import server_tls
 from tests.live import servers
 from tests.live.browser.chromium import Chromium
 from tests.live.browser.conftest import PAGE, Site
-from tests.live.browser.test_console import EMAIL, PASSWORD, fill_in
+from tests.live.browser.console_steps import EMAIL, PASSWORD, fill_in
 from tests.live.browser.test_console_work import heading, wait_for_message
 from tests.live.clients import node
 from tests.live.clients.node import OpenIdProvider

@@ -14,7 +14,7 @@ from tests.conftest import Api, ChangeConfig
 from tests.fakes.http_peer import MockedServer, in_json
 from tests.hooks.conftest import SetHook, set_hook
 from tests.oauthproviders.browser import Browser, GitHub, address
-from tests.oauthproviders.flow.test_id_token import exchange, use_issuer
+from tests.oauthproviders.flow.id_token_requests import exchange, use_issuer
 from tests.oauthproviders.wallets import wallets
 from tests.oauthproviders.wallets.wallets import SolanaWallet
 

@@ -1,17 +1,13 @@
-"""POST /token?grant_type=id_token: accepted issuers and audiences, sign-in and linking."""
+"""POST /token?grant_type=id_token: the ID token, sign-in and linking."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-import responses
 from django.db import connection
 from django.utils import timezone
 
@@ -19,77 +15,22 @@ from accounts.models import Identity, User
 from authsvc.conf import Provider
 from authsvc.models import AuditLogEntry
 from oauthproviders.oidc import openid_connect
-from tests.conftest import Api, ApiResponse, ChangeConfig, Mailbox, read_success
+from tests.conftest import Api, ChangeConfig, Mailbox, read_success
 from tests.factories import SignIn, make_session, make_user
-from tests.fakes.http_peer import FakeServer, HttpPeer, MockedServer, in_json
+from tests.fakes.http_peer import HttpPeer, in_json
 from tests.fakes.http_peer import Response as PeerResponse
 from tests.fakes.issuer import Issuer, SigningKey, at_hash
+from tests.oauthproviders.flow.id_token_requests import NONCE, ONE_SIDED, exchange, invalid, parse_error, use_issuer
 from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import AmrClaim, Session
 
 pytestmark = pytest.mark.django_db
 
-RSA = SigningKey()
-BUILT_IN = ("apple", "google", "azure", "facebook", "keycloak", "kakao", "vercel_marketplace", "snapchat")
-NONCE: dict[str, Any] = {"nonce": hashlib.sha256(b"n").hexdigest()}
-MICROSOFT = "https://login.microsoftonline.com"
-TENANT = f"{MICROSOFT}/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0"
-
-
-PublishIssuer = Callable[[str], Issuer]
-
-
-@pytest.fixture
-def issuer(server: MockedServer, auth_config: ChangeConfig) -> Issuer:
-    """A Keycloak realm; every other provider is enabled too."""
-    return use_issuer(server, auth_config)
-
 
 @pytest.fixture
 def issuer_peer(peer: HttpPeer, auth_config: ChangeConfig) -> Issuer:
-    """The same on loopback."""
+    """A Keycloak realm on loopback, whose responses can be delayed."""
     return use_issuer(peer, auth_config)
-
-
-def use_issuer(server: FakeServer, auth_config: ChangeConfig) -> Issuer:
-    issuer = Issuer(server, path="/realms/main", key=RSA)
-    providers = {name: Provider(enabled=True, client_ids=("cid", "second")) for name in BUILT_IN}
-    providers["keycloak"] = Provider(enabled=True, client_ids=("cid", "second"), url=issuer.name)
-    auth_config(providers=providers, federation={"ios_bundle_id": "com.example.app"})
-    return issuer
-
-
-@pytest.fixture
-def publish_issuer(issuer: Issuer, mocked_requests: responses.RequestsMock) -> PublishIssuer:
-    """`publish_issuer(name)` returns an issuer whose documents are at its own URL."""
-
-    def publish(name: str) -> Issuer:
-        scheme, origin, path, *_ = urlsplit(name)
-        published = Issuer(
-            MockedServer(mocked_requests, url=f"{scheme}://{origin}"), path=path.removesuffix("/"), key=RSA
-        )
-        published.name = name
-        published.publish_discovery()
-        return published
-
-    return publish
-
-
-def exchange(api: Api, id_token: str | None, *, bearer: str = "", **parameters: Any) -> ApiResponse:
-    body = {"id_token": id_token, "provider": "keycloak", **parameters}
-    return api.post(
-        "/token?grant_type=id_token", {key: value for key, value in body.items() if value is not None}, bearer=bearer
-    )
-
-
-def parse_error(response: ApiResponse) -> tuple[int, Any, Any]:
-    body = response.json()
-    assert set(body) == {"error", "error_description"}
-    return response.status_code, body["error"], body["error_description"]
-
-
-def invalid(description: str) -> tuple[int, str, str]:
-    return 400, "invalid request", description
 
 
 # Success
@@ -272,9 +213,6 @@ def test_the_access_token_must_match_at_hash(api: Api, issuer: Issuer) -> None:
     assert parse_error(exchange(api, token, access_token="u")) == invalid("Bad ID token")
 
 
-ONE_SIDED = invalid("Passed nonce and nonce in id_token should either both exist or not.")
-
-
 @pytest.mark.parametrize(
     ("claims", "parameters", "error"),
     [
@@ -337,209 +275,6 @@ def test_calls_to_an_issuer_share_a_deadline(api: Api, issuer_peer: Issuer, auth
     issuer_peer.publish_discovery()
     issuer_peer.server.respond(PeerResponse(hang=True), path=issuer_peer.keys_path)
     assert parse_error(exchange(api, issuer_peer.token())) == invalid("Bad ID token")
-
-
-# Issuers
-
-
-UNVERIFIED_FACEBOOK = "Unverified email with facebook. A confirmation email has been sent to your facebook email"
-
-
-@pytest.mark.parametrize(
-    ("name", "issuer_name"),
-    [
-        ("google", "https://accounts.google.com"),
-        ("facebook", "https://www.facebook.com"),
-        ("snapchat", "https://accounts.snapchat.com/accounts/oauth2/token"),
-        ("apple", "https://appleid.apple.com"),
-        ("apple", "https://account.apple.com"),
-        ("azure", TENANT),
-    ],
-)
-@pytest.mark.parametrize("by_issuer", [False, True])
-def test_a_provider_is_selected_by_name_or_issuer(
-    api: Api, publish_issuer: PublishIssuer, name: str, issuer_name: str, by_issuer: bool
-) -> None:
-    token = publish_issuer(issuer_name).token(xms_edov=True)
-    parameters = {"provider": None, "client_id": "any", "issuer": issuer_name} if by_issuer else {"provider": name}
-    response = exchange(api, token, **parameters)
-    if name == "facebook":  # its addresses are unverified
-        assert_error(response, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
-    else:
-        read_success(response)
-    user = User.objects.get()
-    assert (user.email, [identity.provider for identity in user.identities.all()]) == ("ada@example.com", [name])
-
-
-@pytest.mark.parametrize(
-    ("name", "issuer_name", "url"),
-    [("kakao", "https://kauth.kakao.com", ""), ("azure", TENANT, ""), ("azure", TENANT, f"{MICROSOFT}/common")],
-)
-def test_an_address_that_the_issuer_has_not_verified_matches_no_account(
-    api: Api,
-    publish_issuer: PublishIssuer,
-    auth_config: ChangeConfig,
-    mailbox: Mailbox,
-    name: str,
-    issuer_name: str,
-    url: str,
-) -> None:
-    auth_config(providers={"keycloak": Provider(), name: Provider(enabled=True, client_ids=("cid",), url=url)})
-    user = make_user(email="ada@example.com")
-    response = exchange(api, publish_issuer(issuer_name).token(email_verified=None), provider=name)
-    text = f"Unverified email with {name}. Verify the email with {name} in order to sign in"
-    assert_error(response, 422, "provider_email_needs_verification", text)
-    assert [identity.provider for identity in user.identities.all()] == ["email"]
-    assert (mailbox.emails, Session.objects.count()) == ([], 0)
-
-
-OWN = TENANT.removesuffix("/v2.0")
-FOREIGN = f"{MICROSOFT}/72f988bf-86f1-41af-91ab-2d7cd011db47"
-
-
-@pytest.mark.parametrize(
-    ("url", "iss", "is_accepted"),
-    [
-        (OWN, TENANT, True),
-        (OWN, f"{TENANT}/", True),
-        (OWN, f"https://sts.windows.net/{OWN.rpartition('/')[2]}/", True),
-        (OWN, f"{FOREIGN}/v2.0", False),
-        (OWN, f"https://sts.windows.net/{FOREIGN.rpartition('/')[2]}/", False),
-        (OWN, "https://sts.windows.net/", False),
-        (OWN, f"{OWN}/v2.0/x", False),
-        (OWN, f"{MICROSOFT}/common/v2.0", False),
-        ("https://login.microsoftonline.us/t", "https://login.microsoftonline.us/t/v2.0", True),
-        ("https://login.microsoftonline.us/t", f"{MICROSOFT}/t/v2.0", False),
-        ("https://login.microsoftonline.us/t", "https://sts.windows.net/t/", False),
-        ("https://login.microsoftonline.us/t", "/", False),
-        ("", f"{FOREIGN}/v2.0", True),
-        (f"{MICROSOFT}/organizations", f"{FOREIGN}/v2.0", True),
-    ],
-)
-def test_only_issuers_of_the_configured_tenant_are_accepted(
-    api: Api, publish_issuer: PublishIssuer, auth_config: ChangeConfig, url: str, iss: str, is_accepted: bool
-) -> None:
-    auth_config(providers={"azure": Provider(enabled=True, client_ids=("cid",), url=url)})
-    response = exchange(api, publish_issuer(iss).token(xms_edov=True), provider="azure")
-    if is_accepted:
-        assert read_success(response)["user"]["app_metadata"]["provider"] == "azure"
-    else:
-        assert_error(response, *VALIDATION, NOT_AZURES)
-        assert not User.objects.exists()
-
-
-def test_vercel_uses_its_own_claims(api: Api, publish_issuer: PublishIssuer) -> None:
-    claims: dict[str, Any] = {"user_email": "ada@example.com", "global_user_id": "g1", "email": None}
-    token = publish_issuer("https://marketplace.vercel.com").token(**claims)
-    body = read_success(exchange(api, token, provider="vercel_marketplace"))
-    assert body["user"]["identities"][0]["id"] == "global_user_id:g1"
-
-
-def test_keycloak_is_selected_by_the_url_of_the_realm(api: Api, issuer: Issuer) -> None:
-    body = read_success(exchange(api, issuer.token(), provider=None, client_id="x", issuer=issuer.name))
-    assert body["user"]["app_metadata"]["provider"] == "keycloak"
-
-
-def test_the_alternative_issuer_of_google_is_accepted(api: Api, publish_issuer: PublishIssuer) -> None:
-    token = publish_issuer("https://accounts.google.com").token(iss="accounts.google.com", hd="example.com")
-    body = read_success(exchange(api, token, provider="google"))
-    assert body["user"]["identities"][0]["identity_data"]["custom_claims"] == {"hd": "example.com"}
-
-
-def test_the_ios_bundle_id_is_an_audience_of_apple_only(api: Api, publish_issuer: PublishIssuer) -> None:
-    token = publish_issuer("https://appleid.apple.com").token(aud="com.example.app")
-    read_success(exchange(api, token, provider="apple"))
-    response = exchange(api, publish_issuer("https://accounts.google.com").token(aud="com.example.app"),
-                     provider="google")  # fmt: skip
-    assert parse_error(response) == invalid("Unacceptable audience in id_token: [com.example.app]")
-
-
-def test_the_nonce_of_facebook_is_not_checked(api: Api, publish_issuer: PublishIssuer) -> None:
-    token = publish_issuer("https://www.facebook.com").token(nonce="other", email_verified=None)
-    response = exchange(api, token, provider="facebook")
-    assert_error(response, 422, "provider_email_needs_verification", UNVERIFIED_FACEBOOK)
-    google = publish_issuer("https://accounts.google.com").token(nonce="other")
-    assert parse_error(exchange(api, google, provider="google")) == ONE_SIDED
-
-
-VALIDATION = (400, "validation_failed")
-NOT_APPLES = "Detected ID token issuer is not an Apple ID token issuer"
-NOT_AZURES = "Detected ID token issuer is not an Azure ID token issuer"
-
-
-@pytest.mark.parametrize(
-    ("parameters", "iss", "text"),
-    [
-        ({"provider": "apple"}, "https://id.example.com", NOT_APPLES),
-        ({"provider": "apple"}, "https://appleid.apple.com.x", NOT_APPLES),
-        ({"provider": "azure"}, "https://id.example.com", NOT_AZURES),
-        ({"provider": "azure"}, "https://login.microsoftonline.com/../evil", NOT_AZURES),
-        ({"provider": "azure"}, "https://login.microsoftonline.com/a?b=c", NOT_AZURES),
-        ({"provider": "apple", "issuer": "https://account.apple.com"}, "https://appleid.apple.com",
-         "Provided issuer does not match ID token issuer"),
-        ({"provider": "azure", "issuer": TENANT}, "https://sts.windows.net/t/",
-         "Provided issuer does not match ID token issuer"),
-        ({"provider": "google", "issuer": "https://id.example.com"}, "https://accounts.google.com",
-         "Provided issuer does not match ID token issuer"),
-        ({"provider": "github"}, "https://id.example.com", 'Custom OIDC provider "github" not allowed'),
-        ({"provider": "Google"}, "https://accounts.google.com", 'Custom OIDC provider "Google" not allowed'),
-        ({"provider": None, "client_id": "cid", "issuer": "https://id.example.com"}, "https://id.example.com",
-         'Custom OIDC provider "" not allowed'),
-    ],
-)  # fmt: skip
-def test_a_token_of_another_issuer_is_an_error(
-    api: Api, publish_issuer: PublishIssuer, parameters: dict[str, Any], iss: str, text: str
-) -> None:
-    assert_error(exchange(api, publish_issuer(iss).token(), **parameters), *VALIDATION, text)
-    assert not User.objects.exists()
-
-
-@pytest.mark.parametrize(("provider", "name"), [("apple", "an Apple"), ("azure", "an Azure")])
-def test_an_issuer_that_cannot_be_detected_is_an_error(api: Api, issuer: Issuer, provider: str, name: str) -> None:
-    text = f"Unable to detect issuer in ID token for {name.removeprefix('an ')} provider"
-    assert_error(exchange(api, "abc", provider=provider), *VALIDATION, text)
-
-
-@pytest.mark.parametrize(
-    ("provider", "issuer_name"),
-    [
-        ("google", "https://accounts.google.com"),
-        ("facebook", "https://www.facebook.com"),
-        ("kakao", "https://kauth.kakao.com"),
-    ],
-)
-def test_a_disabled_provider_is_an_error(
-    api: Api, issuer: Issuer, auth_config: ChangeConfig, provider: str, issuer_name: str
-) -> None:
-    auth_config(providers={name: Provider(client_ids=("cid",)) for name in BUILT_IN})
-    text = f'Provider (issuer "{issuer_name}") is not enabled'
-    assert_error(exchange(api, "abc", provider=provider), 400, "provider_disabled", text)
-
-
-def test_keycloak_without_a_url_is_disabled(api: Api, auth_config: ChangeConfig) -> None:
-    auth_config(providers={"keycloak": Provider(enabled=True, client_ids=("cid",))})
-    assert_error(exchange(api, "abc"), 400, "provider_disabled", 'Provider (issuer "") is not enabled')
-
-
-def test_a_configured_issuer_is_accepted_for_its_configured_audiences(
-    api: Api, issuer: Issuer, auth_config: ChangeConfig
-) -> None:
-    other = Issuer(issuer.server, path="/other", key=RSA)
-    auth_config(
-        federation={
-            "id_token_issuers": (other.name,),
-            "id_token_audiences": (f"{other.name}=app", f"{other.name}=second", "https://id.example=another"),
-        }
-    )
-    parameters: dict[str, Any] = {"provider": None, "issuer": other.name}
-    body = read_success(exchange(api, other.token(aud="app"), client_id="app", **parameters))
-    assert body["user"]["app_metadata"]["provider"] == other.name
-    for client_id in ("another", "second"):
-        response = exchange(api, other.token(aud="app"), client_id=client_id, **parameters)
-        assert parse_error(response) == invalid("Unacceptable audience in id_token: [app]")
-    response = exchange(api, other.token(aud="another"), client_id="another", **parameters)
-    assert parse_error(response) == invalid("Unacceptable audience in id_token: [another]")
-    assert parse_error(exchange(api, other.token(aud="app", **NONCE), client_id="app", **parameters)) == ONE_SIDED
 
 
 # Linking

@@ -14,7 +14,7 @@ from authsvc.messaging import EmailType
 from tests import factories
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.test_challenges import TWILIO
-from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
+from tests.authsvc.console.security_keys import ORIGIN, new_device, options_in
 from tests.conftest import ChangeConfig, Mailbox
 from tests.observations import audit_payloads
 from tests.page_browser import ACCOUNT, PageBrowser, read_text

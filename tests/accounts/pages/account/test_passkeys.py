@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import Passkey, User
-from tests.authsvc.console.test_second_factor import ORIGIN, new_device, options_in
+from tests.authsvc.console.security_keys import ORIGIN, new_device, options_in
 from tests.conftest import ChangeConfig
 from tests.fakes.authenticator import Authenticator
 from tests.observations import audit_payloads
