@@ -1,17 +1,23 @@
-"""Attack: requests whose verification or rendering takes seconds of CPU: attestations, QR codes, password hashes."""
+"""Attack: requests that take seconds of CPU: attestations, QR codes, password hashes, numbers."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import time
 from typing import Any
 
 import argon2
 import bcrypt
 import pytest
 import webauthn
+from django.test import RequestFactory
 
 from accounts.models import User
+from accounts.sign_up.views import SignUpInput
+from authsvc.api import parsing
+from authsvc.api.renderers import FixedNegotiation
+from authsvc.api.views import ServiceRequest
 from tests.accounts.administration.admin_requests import token as admin_token
 from tests.accounts.mfa import factor_requests
 from tests.accounts.passkeys import passkey_requests
@@ -118,3 +124,17 @@ def test_usual_hash_is_imported(api: Api, stored: str) -> None:
     new = {"email": "new@example.com", "password_hash": stored, "email_confirm": True}
     assert api.post("/admin/users", new, bearer=admin_token()).status_code == 200
     assert User.objects.filter(email="new@example.com").exists()
+
+
+@pytest.mark.parametrize("number", ["9e307", "1.7976931348623157e308", "5e-324"])
+def test_numbers_take_no_longer_than_other_values(number: str) -> None:
+    body = b'{"data": {"numbers": [%s]}}' % b",".join([number.encode()] * 40_000)
+    request = ServiceRequest(
+        RequestFactory().generic("POST", "/", body),
+        parsers=[parsing.StrictJSONParser()],
+        negotiator=FixedNegotiation(),
+    )
+    began = time.process_time()
+    parsed = parsing.parse_body(request, SignUpInput)
+    assert time.process_time() - began < 0.25
+    assert parsed.data == {"numbers": [float(number)] * 40_000}
