@@ -124,6 +124,7 @@ def update(user_id: UUID, request: UserChanges, *, actor: Administrator, caller:
         raise account_errors.UserNotFound
     email = identifiers.email(request.email) if request.email else ""
     phone = identifiers.phone(request.phone) if request.phone else ""
+    metadata_limits.check_assigned(user_metadata=request.user_metadata, app_metadata=request.app_metadata, before=user)
     columns = _changed_columns(user, request, email=email, phone=phone, at=at)
     try:
         with transaction.atomic(durable=True):

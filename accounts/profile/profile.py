@@ -88,6 +88,7 @@ def update_user(
     change = _check_availability(user, _validate(signed_in, user, request))
     if change.changes_credentials:
         _check_proofs(signed_in, user, request, caller=caller, at=at)
+    metadata_limits.check_assigned(user_metadata=change.data, app_metadata=change.app_metadata, before=user)
     password_hash = _new_hash(user, change.password)
     _reserve_messages(user, change, caller=caller, at=at)
     with (

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from accounts import errors
 from accounts.models import Identity, User
-from accounts.users import metadata_limits, queries, user_events
+from accounts.users import identifiers, metadata_limits, queries, user_events
 from accounts.users.records import IdentityRecord, UserRecord
 from authsvc import conf
 from authsvc.api.renderers import rfc3339
@@ -88,8 +88,8 @@ def create_user_as_administrator(
     user has the id, the email or the phone.
     """
     user_id = id or uuid4()
-    identifiers = {"email": email, "phone": phone}
-    providers = [name for name, value in identifiers.items() if value]
+    addresses = {"email": email, "phone": phone}
+    providers = [name for name, value in addresses.items() if value]
     user = _user(
         id=user_id,
         audience=audience,
@@ -105,7 +105,7 @@ def create_user_as_administrator(
     )
     unverified = {"sub": str(user_id), "email_verified": False, "phone_verified": False}
     identities = [
-        _identity(user_id, provider=name, data={**unverified, name: identifiers[name]}, at=at) for name in providers
+        _identity(user_id, provider=name, data={**unverified, name: addresses[name]}, at=at) for name in providers
     ]
     with transaction.atomic(savepoint=False):
         User.objects.bulk_create([user])
@@ -282,7 +282,8 @@ def check_sign_up_data(data: Mapping[str, Any], *, email: str) -> None:
 
     Call it before the look-up of the account, so that the refusal does not reveal whether the account exists.
     """
-    metadata_limits.check_user_metadata(own_identity_data(user_id=UUID(int=0), email=email, data=data))
+    address = email[: identifiers.MAX_EMAIL_LENGTH]  # a longer one is refused later
+    metadata_limits.check_user_metadata(own_identity_data(user_id=UUID(int=0), email=address, data=data))
 
 
 def own_identity_data(*, user_id: UUID, email: str, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from accounts import errors
 from authsvc import conf, messaging
 
-_MAX_EMAIL_LENGTH = 255
+MAX_EMAIL_LENGTH = 255
 _MAX_CHANNEL_LENGTH = 255
 # The syntax of HTML's email input: no quoting, comments or internationalised names; a domain may have one label.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -26,7 +26,7 @@ def email(text: str) -> str:
     """
     if not text:
         raise errors.EmailRequired
-    if len(text.encode()) > _MAX_EMAIL_LENGTH:
+    if len(text.encode()) > MAX_EMAIL_LENGTH:
         raise errors.EmailTooLong
     if not _EMAIL.fullmatch(text):
         raise errors.EmailInvalid

@@ -19,12 +19,28 @@ _USER, _APP = "User metadata", "App metadata"
 
 def check_user_metadata(values: Mapping[str, Any]) -> None:
     """Raises MetadataTooLarge for values that cannot become user metadata or the data of an identity."""
-    _check(_USER, json_size(values), limit=conf.current().metadata.max_user_bytes)
+    _check_values(_USER, values, limit=conf.current().metadata.max_user_bytes)
 
 
 def check_app_metadata(values: Mapping[str, Any]) -> None:
     """Raises MetadataTooLarge for values that cannot become app metadata."""
-    _check(_APP, json_size(values), limit=conf.current().metadata.max_app_bytes)
+    _check_values(_APP, values, limit=conf.current().metadata.max_app_bytes)
+
+
+def check_assigned(
+    *, user_metadata: Mapping[str, Any] | None, app_metadata: Mapping[str, Any] | None, before: UserRecord
+) -> None:
+    """Raises MetadataTooLarge for values that are too large whatever they are merged with.
+
+    Call it before the merge, which would store them first. `check_change` checks the result of the merge.
+    """
+    limits = conf.current().metadata
+    _check_values(
+        _USER, _assigned(user_metadata), limit=max(limits.max_user_bytes, len(before.user_metadata_json.encode()))
+    )
+    _check_values(
+        _APP, _assigned(app_metadata), limit=max(limits.max_app_bytes, len(before.app_metadata_json.encode()))
+    )
 
 
 def check_change(after: UserRecord, *, before: UserRecord) -> None:
@@ -37,9 +53,16 @@ def check_change(after: UserRecord, *, before: UserRecord) -> None:
     _check(_APP, _grown(after.app_metadata_json, before.app_metadata_json), limit=limits.max_app_bytes)
 
 
-def json_size(value: object) -> int:
-    """The bytes of a JSON value in the text form of PostgreSQL's jsonb, which writes numbers without exponent."""
-    return len(json.dumps(value, ensure_ascii=False).encode()) + _expanded_digits(value)
+def _assigned(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values that a merge stores; null deletes a key."""
+    return {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _check_values(name: str, values: Mapping[str, Any], *, limit: int) -> None:
+    """Check the bytes of the values in the text form of PostgreSQL's jsonb, which writes numbers without exponent."""
+    size = len(json.dumps(values, ensure_ascii=False).encode())
+    # Large values are refused without a look at each of their numbers.
+    _check(name, size + _expanded_digits(values) if size <= limit else size, limit=limit)
 
 
 def _check(name: str, size: int, *, limit: int) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Identity, User
 from authsvc.conf import AuthConfig
@@ -124,6 +126,16 @@ def test_administrators_keep_the_limits(api: Api) -> None:
         assert api.put(path, {name: {"b": TEN_KIB}}, bearer=bearer).status_code == 200
         assert outcome(api.put(path, {name: {"a": TEN_KIB}}, bearer=bearer)) == REFUSED
     assert "a" not in stored(pending) | stored(pending, "raw_app_meta_data")
+
+
+def test_values_that_are_too_large_are_never_stored(api: Api) -> None:
+    signed_in, large = make_session(), {"a": [1e300] * 60}
+    with CaptureQueriesContext(connection) as captured:
+        assert outcome(api.put("/user", {"data": large}, bearer=signed_in.access_token)) == REFUSED
+        path = f"/admin/users/{signed_in.user.id}"
+        for name in ("user_metadata", "app_metadata"):
+            assert outcome(api.put(path, {name: large}, bearer=admin_token())) == REFUSED
+    assert [query["sql"] for query in captured if query["sql"].startswith("UPDATE")] == []
 
 
 def test_operator_can_raise_the_limit(api: Api, auth_config: ChangeConfig) -> None:

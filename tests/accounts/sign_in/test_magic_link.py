@@ -194,6 +194,8 @@ def test_data_too_large_for_a_new_account_are_refused_for_every_address(
     response = api.post("/otp", {**identifier, "data": {"note": "x" * 16_300}})
     text = "User metadata must not be larger than 16384 bytes"
     assert_error(response, 400, "validation_failed", text)
+    response = api.post("/otp", {"email": "x" * 20_000})
+    assert_error(response, 400, "validation_failed", "An email address is too long")
 
 
 @pytest.mark.parametrize(
