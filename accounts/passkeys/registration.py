@@ -29,7 +29,10 @@ def check_allowed(signed_in: SignedInUser) -> None:
 
 
 def start(signed_in: SignedInUser, user: UserRecord, *, at: datetime) -> StartedCeremony:
-    """Raises the errors of `check_allowed`, RecentSignInNeeded, TooManyPasskeys or RelyingPartyUnknown."""
+    """Start the registration of a passkey.
+
+    Raises the errors of `check_allowed`, RecentSignInNeeded, TooManyPasskeys or RelyingPartyUnknown.
+    """
     check_allowed(signed_in)
     change_proofs.check_new_sign_in_method(signed_in, at=at)
     credential_ids = [

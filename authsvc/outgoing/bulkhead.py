@@ -36,18 +36,18 @@ class Slots(Protocol):
         """Threads of the process that may wait without a slot for calls which this module does not limit."""
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     slots: Slots | None = None
 
 
-_thread = _Thread()
+_local = _ThreadLocal()
 _lock = threading.Lock()
 _waiting: Counter[str] = Counter()
 
 
 def set_slots(slots: Slots | None) -> None:
     """Announce that this thread now holds one of `slots`; None when it holds none any longer."""
-    _thread.slots = slots
+    _local.slots = slots
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def wait_for(server: str) -> Iterator[None]:
 
     Outside of requests, as in jobs and commands, it does nothing. Raises ServiceBusy when too many requests wait.
     """
-    slots = _thread.slots
+    slots = _local.slots
     if slots is None:
         yield
         return
@@ -77,12 +77,12 @@ def wait_for(server: str) -> Iterator[None]:
 
 def slot_count() -> int | None:
     """The number of slots of which this thread holds one; None if it holds none."""
-    return None if _thread.slots is None else _thread.slots.size
+    return None if _local.slots is None else _local.slots.size
 
 
 def max_waiting_threads() -> int | None:
     """`max_waiting_threads` of the slots of which this thread holds one; None if it holds none."""
-    return None if _thread.slots is None else _thread.slots.max_waiting_threads
+    return None if _local.slots is None else _local.slots.max_waiting_threads
 
 
 @contextmanager
@@ -91,25 +91,25 @@ def keep_slot() -> Iterator[None]:
 
     For calls inside a transaction, whose connection belongs to the slot. The caller limits the number of such requests.
     """
-    slots, _thread.slots = _thread.slots, None
+    slots, _local.slots = _local.slots, None
     try:
         yield
     finally:
-        _thread.slots = slots
+        _local.slots = slots
 
 
 @contextmanager
 def leave_slot() -> Iterator[None]:
     """Leave the slot of this request to others in the block. The caller limits the number of such requests."""
-    slots = _thread.slots
+    slots = _local.slots
     if slots is None:
         yield
         return
     slots.release()
     # A block inside of this one has no slot to leave.
-    _thread.slots = None
+    _local.slots = None
     try:
         yield
     finally:
         slots.reacquire()
-        _thread.slots = slots
+        _local.slots = slots

@@ -68,16 +68,16 @@ class Call:
         return _seconds_until(self.deadline)
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     call: Call
 
 
-_thread = _Thread()
+_local = _ThreadLocal()
 
 
 def begin(call: Call) -> None:
     """Apply the limits of `call` to the connections of this thread."""
-    _thread.call = call
+    _local.call = call
 
 
 class _Incoming(io.RawIOBase):
@@ -86,13 +86,13 @@ class _Incoming(io.RawIOBase):
     def __init__(self, sock: socket.socket, raw: io.RawIOBase) -> None:
         self._sock = sock
         self._raw = raw
-        self._left = _thread.call.max_bytes
+        self._left = _local.call.max_bytes
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_thread.call.seconds_left())
+        self._sock.settimeout(_local.call.seconds_left())
         count = self._raw.readinto(buffer)
         self._left -= count or 0
         if self._left < 0:
@@ -117,7 +117,7 @@ class _Connection(HTTPConnection):
     _used_at = 0.0
 
     def _new_conn(self) -> socket.socket:
-        call = _thread.call
+        call = _local.call
         addresses = _addresses(self._dns_host, self.port, call)
         return connect(addresses, deadline=call.deadline, options=self.socket_options or ())
 
@@ -125,7 +125,7 @@ class _Connection(HTTPConnection):
         self._used_at = time.monotonic()
         if self.sock is not None:
             # Bytes that the previous call left unread.
-            self.sock.settimeout(_thread.call.seconds_left())
+            self.sock.settimeout(_local.call.seconds_left())
         super().send(data)
 
     @property

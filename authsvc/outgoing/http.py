@@ -168,7 +168,7 @@ def _send(request: requests.Request, call: connections.Call, *, max_bytes: int, 
     if call.public_only:
         settings["proxies"] = {}
     connections.begin(call)
-    session = _thread.sessions[call.public_only]
+    session = _local.sessions[call.public_only]
     response = session.send(prepared, timeout=call.seconds_left(), allow_redirects=False, **settings)
     try:
         body = response.raw.read(max_bytes + 1, decode_content=True)
@@ -210,7 +210,7 @@ class _Session(requests.Session):
         """Follow no redirects."""
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     """Connections that a thread reuses for calls to the same host."""
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class _Thread(threading.local):
         self.sessions = {False: _Session(_Adapter(pool_maxsize=1)), True: _Session(_PublicAdapter(pool_maxsize=1))}
 
 
-_thread = _Thread()
+_local = _ThreadLocal()
 # Only for proxies and certificate authorities.
 _environment = requests.Session()
 

@@ -23,7 +23,7 @@ from hooks.errors import HookTimedOut
 _RETRY_SECONDS = 5
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     reservation_wait: float | None = None
     """The seconds that the reservation of this thread has waited; None without a reservation."""
 
@@ -72,7 +72,7 @@ class _Calls:
             self._free.notify_all()
 
 
-_thread = _Thread()
+_local = _ThreadLocal()
 calls = _Calls()
 
 
@@ -83,7 +83,7 @@ def reserve(hook: Hook) -> Iterator[None]:
     Leaves the slot of the request while it waits. Further reservations in the block have no effect. Raises
     HookTimedOut if no call is free within the hook's timeout, and ServiceBusy.
     """
-    if _thread.reservation_wait is not None:
+    if _local.reservation_wait is not None:
         yield
         return
     timeout = settings.get(hook).time_limit
@@ -96,11 +96,11 @@ def reserve(hook: Hook) -> Iterator[None]:
             )
         if not is_reserved:
             raise HookTimedOut.after(timeout)
-    _thread.reservation_wait = time.monotonic() - started
+    _local.reservation_wait = time.monotonic() - started
     try:
         yield
     finally:
-        _thread.reservation_wait = None
+        _local.reservation_wait = None
         calls.release(slots=slots)
 
 
@@ -112,7 +112,7 @@ def call(hook: Hook) -> Iterator[float]:
     inside of a transaction without a reservation does not wait for another. Raises HookTimedOut and ServiceBusy.
     """
     timeout = settings.get(hook).time_limit
-    deadline = time.monotonic() + timeout.total_seconds() - (_thread.reservation_wait or 0)
+    deadline = time.monotonic() + timeout.total_seconds() - (_local.reservation_wait or 0)
     is_in_transaction = transaction.get_connection().in_atomic_block
     if not is_in_transaction and settings.get(hook).transport == "pg-functions":
         with reserve(hook):
@@ -122,7 +122,7 @@ def call(hook: Hook) -> Iterator[float]:
     # The connection of a transaction belongs to the slot.
     slots = bulkhead.slot_count() if is_in_transaction else None
     with bulkhead.keep_slot() if is_in_transaction else bulkhead.leave_slot():
-        if _thread.reservation_wait is not None:
+        if _local.reservation_wait is not None:
             yield deadline
             return
         seconds = 0 if is_in_transaction else timeout.total_seconds()

@@ -82,7 +82,7 @@ def look_up(url: str, rules: Rules) -> StepResult[bool]:
 
 
 def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, truncate: bool = False) -> http.Response:
-    """Raises ProviderUnreachable without a response."""
+    """Send a GET request; any status counts. Raises ProviderUnreachable without a response."""
     try:
         return http.send(
             "GET",
@@ -98,7 +98,7 @@ def request(url: str, rules: Rules, *, max_bytes: int = _MAX_DOCUMENT_BYTES, tru
 
 
 def check_status(response: http.Response) -> StepResult[http.Response]:
-    """Raises Problem for a status other than 2xx."""
+    """The result for a response with status 2xx. Raises Problem for any other."""
     media_type = response.headers.get("Content-Type", "").partition(";")[0]
     described = f"status {response.status}, {quoted(media_type) if media_type else 'no media type'}"
     if response.status in REDIRECTS:
@@ -111,7 +111,7 @@ def check_status(response: http.Response) -> StepResult[http.Response]:
 
 
 def parse(response: http.Response, schema: type[T]) -> T:
-    """Raises Problem for another document."""
+    """The body as `schema`. Raises Problem for another document."""
     try:
         document = orjson.loads(response.body)
         profiles.check_storable(document)

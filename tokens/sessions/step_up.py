@@ -23,7 +23,7 @@ _CHANGED_FIELDS = ("aal", "factor_id", "refresh_token_hmac_key", "refresh_token_
 def step_up(
     signed_in: SignedInUser, *, user: TokenUser, method: str, factor_id: UUID | None, caller: Caller, at: datetime
 ) -> TokenPair | None:
-    """Raises the session to `aal2` and revokes the user's other sessions below it. Joins a `token_transaction`.
+    """Raise the session to `aal2` and revoke the user's other sessions below it. Joins a `token_transaction`.
 
     `user` is the state that the new access token contains. All earlier refresh tokens of the session become invalid.
     Returns None when another request has locked the session: the caller rolls back and retries.

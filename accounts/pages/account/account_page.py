@@ -62,7 +62,7 @@ class RowPage(AccountPage):
 
     @cached_property
     def row(self) -> Any:
-        """Raises ApiError if there is none."""
+        """The row. Raises ApiError if there is none."""
         raise NotImplementedError
 
     def redirect_before_page(self) -> HttpResponse | None:

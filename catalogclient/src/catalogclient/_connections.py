@@ -41,16 +41,16 @@ class Exchange:
         return left if limit is None else min(left, limit)
 
 
-class _Thread(threading.local):
+class _ThreadLocal(threading.local):
     exchange = Exchange()
 
 
-_thread = _Thread()
+_local = _ThreadLocal()
 
 
 def begin(exchange: Exchange) -> None:
     """Assign `exchange` to the connections that this thread uses from now on."""
-    _thread.exchange = exchange
+    _local.exchange = exchange
 
 
 class _Incoming(io.RawIOBase):
@@ -64,7 +64,7 @@ class _Incoming(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._sock.settimeout(_thread.exchange.remaining(_thread.exchange.read))
+        self._sock.settimeout(_local.exchange.remaining(_local.exchange.read))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -96,14 +96,14 @@ class _Connection(HTTPConnection):
             super().connect()
         finally:
             # The CONNECT request to a proxy is not part of the request.
-            _thread.exchange.sent = False
+            _local.exchange.sent = False
 
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()
         else:
-            self.sock.settimeout(_thread.exchange.remaining(_thread.exchange.read))
-        _thread.exchange.sent = True
+            self.sock.settimeout(_local.exchange.remaining(_local.exchange.read))
+        _local.exchange.sent = True
         super().send(data)
 
 
