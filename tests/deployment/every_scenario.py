@@ -7,6 +7,7 @@ import pytest
 from tests.deployment import frozen_server, leader_work, scenarios, shared_state, throughput
 
 pytestmark = pytest.mark.timeout(1800)
+
 GROWTH = 1.15
 """CPU times vary by some percent between measurements."""
 

@@ -30,6 +30,7 @@ from tests.observations import backdate_rate_limits
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
+
 EMAIL = "ada@example.com"
 
 

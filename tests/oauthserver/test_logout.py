@@ -25,6 +25,7 @@ from tokens.jwt import signing_keys
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
+
 LOGOUT = "/oauth/logout"
 
 

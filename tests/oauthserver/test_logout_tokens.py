@@ -30,6 +30,7 @@ from tokens.models import Session
 from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db
+
 CALLER = Caller(address="192.0.2.1")
 
 

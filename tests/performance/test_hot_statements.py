@@ -26,6 +26,7 @@ from tokens.models import FlowState, OneTimeToken, TokenType
 __all__ = ["enabled_sign_in_methods", "provider"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
 HOT = {
     "GET /user",
     "GET /authorize",

@@ -27,6 +27,7 @@ from tests.factories import make_factor, make_user
 from tests.observations import assert_error, replace_table
 
 pytestmark = pytest.mark.django_db
+
 OTHER = "6f0c5c0e-6a0b-4d7e-9d0a-3f1f4b1d7c12"
 
 

@@ -17,6 +17,7 @@ from tests.conftest import ApiResponse, ChangeConfig, Mailbox
 from tests.page_browser import ACCOUNT, SIGN_IN, PageBrowser
 
 pytestmark = pytest.mark.django_db
+
 LANGUAGE = "/account/language"
 
 

@@ -32,6 +32,7 @@ from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import OneTimeToken, Session, TokenType
 
 pytestmark = pytest.mark.django_db
+
 SENT_TIMES = ("confirmation", "recovery", "email_change", "phone_change", "reauthentication")
 
 

@@ -33,6 +33,7 @@ from tests.observations import assert_error, audit_trail, table_contents
 from tokens.models import OneTimeToken, TokenType
 
 pytestmark = pytest.mark.django_db
+
 CHANNEL_INVALID = (
     "Invalid channel, supported values are 'sms' or 'whatsapp'. 'whatsapp' is only supported if Twilio or Twilio Verify"
     " is used as the provider."

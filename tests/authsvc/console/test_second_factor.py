@@ -25,6 +25,7 @@ from tests.observations import audit_trail
 from tokens.models import Session
 
 pytestmark = pytest.mark.django_db
+
 STEP = "/operator/second-step/"
 
 

@@ -30,6 +30,7 @@ from tests.tokens.token_requests import read_claims, rotate, session_exists
 from tokens.models import AmrClaim, FlowState, LegacyRefreshToken, OneTimeToken, Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
 MODELS = (
     User, Session, LegacyRefreshToken, AmrClaim, Identity, Factor, FactorChallenge, Passkey, PasskeyChallenge,
     OneTimeToken, FlowState, ClientState, CustomProvider, OAuthClient, OAuthAuthorization, OAuthConsent, AuditLogEntry,

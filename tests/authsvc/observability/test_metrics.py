@@ -20,6 +20,7 @@ from tests.live.documentation import pages
 from tests.recorded_metrics import RecordedMetrics
 
 pytestmark = pytest.mark.django_db
+
 GAUGE = "django_migrations_unapplied_total"
 
 

@@ -32,6 +32,7 @@ from tests.hooks.points.message_requests import EMAIL, NEW, PHONE, change_email,
 from tests.observations import backdate_rate_limits
 
 pytestmark = pytest.mark.django_db
+
 SITE = "http://localhost:3000"
 NO_VALUES = dict.fromkeys(
     ("token", "token_hash", "redirect_to", "token_new", "token_hash_new", "old_email", "old_phone", "provider"), ""

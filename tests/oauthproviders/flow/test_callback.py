@@ -31,6 +31,7 @@ from tests.observations import audit_trail, redirect_fragment
 from tokens.models import FlowState, Session
 
 pytestmark = pytest.mark.django_db
+
 PKCE = {"code_challenge": CHALLENGE, "code_challenge_method": "s256"}
 
 
