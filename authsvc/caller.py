@@ -29,6 +29,8 @@ _MAX_ADDRESS_LENGTH = 45
 _WITH_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::[0-9]{1,5})?")
 _MAX_PORT_LENGTH = len("[]:65535")
 _MAX_CLIENT_KEY_LENGTH = 255
+# No request passes so many proxies. A client within a trusted network can send thousands of addresses.
+_MAX_PROXIES = 100
 # Stateless translators (RFC 6052 §2.1) write the client's IPv4 address into the last 32 bits of this network.
 _TRANSLATED_IPV4 = IPv6Network("64:ff9b::/96")
 
@@ -167,7 +169,7 @@ def resolve_address(*, peer: str, forwarded_for: str | None, svc_forwarded_for: 
     address, trusted = _classify_address(peer.partition("%")[0], networks)
     if not forwarded_for or not (trusted or address is None):
         return address or ""
-    for text in reversed(forwarded_for.split(",")):
+    for text in reversed(forwarded_for.rsplit(",", _MAX_PROXIES)[-_MAX_PROXIES:]):
         hop, trusted = _classify_address(text.strip(), networks)
         if hop is None:
             break

@@ -24,6 +24,9 @@ MAX_DEPTH = 32
 MAX_KEYS = 10_000
 """Maximum number of keys in all objects of a JSON body."""
 
+_MAX_CONTENT_TYPE = 1_024
+"""Characters of a Content-Type that are read; Django takes 1.6 ms for the parameters in each further 1,000."""
+
 Input = TypeVar("Input", bound=msgspec.Struct)
 
 
@@ -49,7 +52,9 @@ class Utf8Request(WSGIRequest):
     """
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
-        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
+        self.content_type, self.content_params = parse_header_parameters(
+            meta.get("CONTENT_TYPE", "")[:_MAX_CONTENT_TYPE]
+        )
 
 
 class StrictJSONParser(BaseParser):

@@ -1,10 +1,12 @@
-"""Attack: requests that take seconds of CPU: attestations, QR codes, password hashes, numbers."""
+"""Attack: requests that take seconds of CPU: attestations, QR codes, password hashes, numbers, headers."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import argon2
@@ -16,8 +18,10 @@ from django.test import RequestFactory
 from accounts.models import User
 from accounts.sign_up.views import SignUpInput
 from authsvc.api import parsing
+from authsvc.api.parsing import Utf8Request
 from authsvc.api.renderers import FixedNegotiation
 from authsvc.api.views import ServiceRequest
+from authsvc.caller import resolve_address
 from tests.accounts.administration.admin_requests import token as admin_token
 from tests.accounts.mfa import factor_requests
 from tests.accounts.passkeys import passkey_requests
@@ -30,6 +34,13 @@ pytestmark = pytest.mark.django_db
 
 def parts(number: int) -> list[dict[str, Any]]:
     return [{"fmt": "none", "attStmt": {}}] * number
+
+
+def time_of(function: Callable[[], object]) -> float:
+    """The CPU time in seconds."""
+    began = time.process_time()
+    function()
+    return time.process_time() - began
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,19 @@ def test_numbers_take_no_longer_than_other_values(number: str) -> None:
         parsers=[parsing.StrictJSONParser()],
         negotiator=FixedNegotiation(),
     )
-    began = time.process_time()
-    parsed = parsing.parse_body(request, SignUpInput)
-    assert time.process_time() - began < 0.25
-    assert parsed.data == {"numbers": [float(number)] * 40_000}
+    assert time_of(lambda: parsing.parse_body(request, SignUpInput)) < 0.25
+    assert parsing.parse_body(request, SignUpInput).data == {"numbers": [float(number)] * 40_000}
+
+
+def test_only_the_beginning_of_a_content_type_is_read() -> None:
+    request = Utf8Request(
+        {**RequestFactory().get("/").META, "wsgi.input": io.BytesIO(), "CONTENT_TYPE": "text/plain" + ";a=b" * 10_000}
+    )
+    assert request.content_type == "text/plain"
+    assert time_of(lambda: request._set_content_type_params(request.META)) < 0.01
+
+
+def test_only_the_last_forwarded_addresses_are_read() -> None:
+    addresses = [f"10.0.{number // 256}.{number % 256}" for number in range(10_000)]
+    header = ", ".join(["192.0.2.1", *addresses])
+    assert resolve_address(peer="127.0.0.1", forwarded_for=header, svc_forwarded_for=None) == addresses[-100]
