@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 from uuid import UUID, uuid4
 
+from accounts.users import metadata_limits
 from accounts.users.records import UserRecord
 from authsvc.caller import Caller
 
@@ -43,8 +44,9 @@ def check(
     """Ask the hook before a user is created, and return the id with which to store the user.
 
     `provider` is empty for an anonymous user. Call it outside of transactions, once the request is known to create a
-    user. Raises HookError.
+    user. Raises HookError, and before that MetadataTooLarge, with which the user could not be stored.
     """
+    metadata_limits.check_user_metadata(user_metadata)
     user_id = uuid4()
     if hook is not None:
         app_metadata = {"provider": provider, "providers": [provider]} if provider else {}

@@ -67,6 +67,14 @@ def test_the_user_before_and_after_a_sign_up(api: Api, hooks: HttpPeer) -> None:
     assert stored["role"] == "authenticated"
 
 
+def test_data_too_large_for_a_user_are_not_sent(api: Api, auth_config: ChangeConfig, hooks: HttpPeer) -> None:
+    auth_config(signup={"anonymous_enabled": True})
+    large = {"note": "x" * 16_384}
+    assert api.post("/signup", {"data": large}).status_code == 400
+    assert api.post("/invite", {"email": ADDRESS, "data": large}, bearer=token()).status_code == 400
+    assert hooks.received == []
+
+
 def test_a_repeated_sign_up_and_a_duplicate_ask_nothing(api: Api, hooks: HttpPeer) -> None:
     factories.make_user(email=ADDRESS)
     factories.make_user(email="unconfirmed@example.com", confirmed=False)
