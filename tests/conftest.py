@@ -9,7 +9,6 @@ import gc
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = _folder()
     if folder is None or _is_xdist_worker(config):
         return
-    for leftover in Path(tempfile.gettempdir()).glob("authsvc-test-*"):
+    for leftover in folder.parent.glob("authsvc-test-*"):
         # Databases of other system users belong to other test runs.
         with contextlib.suppress(PermissionError):
             if embedded.stop(leftover):

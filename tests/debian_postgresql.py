@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.conftest import FAST
+from tests.settings import DATABASE_FOLDER
 
 _INSTALLED = Path("/usr/lib/postgresql")
 _ROLE = "authsvc"
@@ -35,7 +36,7 @@ def running(programs: Path) -> Iterator[str]:
     # PostgreSQL does not run as root; its package creates a system user.
     account = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
     # Socket paths have a length limit, which pytest's directories exceed.
-    folder = Path(tempfile.mkdtemp(prefix="authsvc-debian-"))
+    folder = Path(tempfile.mkdtemp(prefix="authsvc-debian-", dir=DATABASE_FOLDER))
     if account is not None:
         os.chown(folder, account.pw_uid, account.pw_gid)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -22,12 +23,25 @@ ENVIRONMENT = {
 }
 """Base settings of every test, in this process and in servers that tests start."""
 
+
+def _find_database_folder() -> Path:
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > DATABASE_BYTES:
+        return memory
+    return Path(tempfile.gettempdir())
+
+
+DATABASE_BYTES = 4 << 30
+"""Memory that the databases of a test run may take."""
+DATABASE_FOLDER = _find_database_folder()
+"""Parent of the directories of databases: in memory if there is room, where a copy takes a sixth of the CPU time."""
+
 for _name in [name for name in os.environ if name.startswith(("AUTH_", "AUTHSVC_"))]:
     del os.environ[_name]
 os.environ.update(ENVIRONMENT)
 # The processes of one test run share these variables; without DATABASE_URL the run starts its own PostgreSQL.
 RUN_ID = os.environ.setdefault("TEST_RUN_ID", secrets.token_hex(4))
-os.environ.setdefault("DATABASE_URL", f"embedded:{Path(tempfile.gettempdir()) / f'authsvc-test-{RUN_ID}'}")
+os.environ.setdefault("DATABASE_URL", f"embedded:{DATABASE_FOLDER / f'authsvc-test-{RUN_ID}'}")
 
 from authsvc import settings as _product  # noqa: E402  (the environment had to come first)
 from authsvc.settings import *  # noqa: E402, F403

@@ -23,7 +23,7 @@ from django.db import connections
 from psycopg import sql
 
 from tests import ports, preloaded_python
-from tests.settings import ENVIRONMENT, RUN_ID
+from tests.settings import DATABASE_FOLDER, ENVIRONMENT, RUN_ID
 
 PROJECT = Path(__file__).parents[2]
 START_SECONDS = 120
@@ -211,7 +211,7 @@ def empty_database_url() -> Iterator[str]:
 def database_folder() -> Iterator[Path]:
     """A directory for an embedded PostgreSQL, which does not exist yet."""
     # Not below the directory of pytest, whose next start excludes the account of PostgreSQL if root runs the tests.
-    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-") as folder:
+    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-", dir=DATABASE_FOLDER) as folder:
         yield Path(folder) / "pg"
 
 

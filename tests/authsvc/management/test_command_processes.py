@@ -18,7 +18,7 @@ from authsvc.management.commands import worker
 from authsvc.server import processes, startup
 from tests import preloaded_python
 from tests.live import servers
-from tests.settings import ENVIRONMENT
+from tests.settings import DATABASE_FOLDER, ENVIRONMENT
 
 PASSWORD = "correct horse battery 1"
 # Passwords are read from the controlling terminal of the session, not from standard input.
@@ -76,7 +76,7 @@ def converse(*arguments: str, database_url: str, responses: list[tuple[str, str]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.LiveServer]:
     """A server with an embedded database, beside which the commands run."""
     # Not below the directory of pytest, whose next start excludes the account of PostgreSQL if root runs the tests.
-    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-") as folder:
+    with tempfile.TemporaryDirectory(prefix="authsvc-embedded-", dir=DATABASE_FOLDER) as folder:
         database_url = f"embedded:{folder}/pg"
         with servers.LiveServer(folder=tmp_path_factory.mktemp("server"), database_url=database_url) as running:
             yield running
