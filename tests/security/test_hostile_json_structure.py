@@ -1,4 +1,4 @@
-"""Attack: bodies whose structure costs more than their size: deep nesting, or very many keys."""
+"""Attack: bodies whose structure costs more than their size: deep nesting, or very many keys or lists."""
 
 from __future__ import annotations
 
@@ -60,3 +60,9 @@ def test_many_keys_are_refused(api: Api) -> None:
         assert response.json()["msg"].endswith("more than 10000 keys")
     ignored = {f"{number}": ":" for number in range(9_998)} | {"data": {"a": 1}}
     assert api.put("/user", orjson.dumps(ignored), bearer=bearer).status_code == 200
+
+
+def test_many_lists_are_refused(api: Api) -> None:
+    response = api.post("/recover", b'{"ignored": [%s]}' % b",".join([b"[]"] * 50_000))
+    assert (response.status_code, response.json()["error_code"]) == (400, "bad_json")
+    assert response.json()["msg"].endswith("more than 50000 objects and lists")
