@@ -25,7 +25,7 @@ def refresh_templates() -> None:
 
 @jobs.periodic(name="mailer.delete_failed", cron="17 * * * *")
 def delete_failed() -> None:
-    queued_jobs.delete_failed(deliver, before=timezone.now() - conf.current().mailer.retention)
+    queued_jobs.delete_failed(before=timezone.now() - conf.current().mailer.retention)
 
 
 def _before_retention(at: datetime) -> Sequence[datetime]:

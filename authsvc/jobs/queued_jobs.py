@@ -116,22 +116,22 @@ def delete(ids: Collection[int]) -> set[int]:
     return {deleted for (deleted,) in db.fetch_rows(sql, (list(ids),))}
 
 
-def delete_failed(task: Task[...], *, before: datetime) -> int:
-    """Delete the jobs of a task that failed before this time; their number. One statement per batch.
+def delete_failed(*, before: datetime) -> int:
+    """Delete this installation's jobs that failed before this time; their number. One statement per batch.
 
     A job that an operator is retrying stays.
     """
     sql = f"""
         DELETE FROM procrastinate_jobs WHERE id = ANY(ARRAY(
             SELECT id FROM procrastinate_jobs AS job
-            WHERE queue_name = %s AND task_name = %s AND status = 'failed'
+            WHERE queue_name = %s AND status = 'failed'
                 AND (SELECT max(at) FROM procrastinate_events WHERE job_id = job.id) < %s
             LIMIT {_DELETED_AT_ONCE:d} FOR UPDATE SKIP LOCKED))
         RETURNING id
     """  # noqa: S608  (own number)
     total = 0
     while True:
-        number = len(db.fetch_rows(sql, (queue(), task.name, before)))
+        number = len(db.fetch_rows(sql, (queue(), before)))
         total += number
         if number < _DELETED_AT_ONCE:
             return total

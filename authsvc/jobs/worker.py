@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import threading
@@ -37,9 +38,9 @@ CONNECT_SECONDS = 5.0
 RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
 MAX_ATTEMPTS = 20
-"""After so many attempts a job whose worker has died is kept as failed: it may be the cause.
+"""After so many attempts, and all of its task, a job whose worker has died is kept as failed: it may be the cause.
 
-More than the retries of any task, and than the deaths that a job survives which another cause interrupts.
+More than the deaths that a job survives which another cause interrupts.
 """
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 """Between this host and the database. A worker with a wrong clock would delete rows that are valid."""
@@ -57,7 +58,8 @@ Jobs change rows in batches, so hardly one of their statements takes as long.
 # worker has no worker row.
 _RECLAIM = """
     UPDATE procrastinate_jobs
-       SET status = CASE WHEN attempts + 1 < %(max_attempts)s THEN 'todo' ELSE 'failed' END::procrastinate_job_status,
+       SET status = CASE WHEN attempts + 1 < coalesce((%(max_attempts)s::jsonb -> task_name)::integer, %(default)s)
+               THEN 'todo' ELSE 'failed' END::procrastinate_job_status,
            attempts = attempts + 1, scheduled_at = now(), worker_id = NULL, abort_requested = false
      WHERE id IN (
            SELECT job.id
@@ -214,7 +216,7 @@ class Worker:
 
         The library does not return the running jobs of dead workers to the queue. A worker is dead `STALE_AFTER` its
         last heartbeat, if the database has accepted heartbeats since. A reclaimed job has used up one attempt; after
-        `MAX_ATTEMPTS` it is kept as failed.
+        the last one (`MAX_ATTEMPTS`) it is kept as failed.
         """
         # Times of the database, whose clock goes on while this process or its machine is suspended.
         answered_at = steady_since = datetime.min.replace(tzinfo=UTC)
@@ -230,7 +232,13 @@ class Worker:
             await asyncio.sleep(RECLAIM_SECONDS)
 
     async def _reclaim(self, connection: AsyncConnection[Any], *, stale_since: datetime) -> None:
-        parameters = {"queue": self._queue, "stale_since": stale_since, "max_attempts": MAX_ATTEMPTS}
+        max_attempts = {task.name: max(MAX_ATTEMPTS, len(task.retry_delays) + 1) for task in registry.tasks.values()}
+        parameters = {
+            "queue": self._queue,
+            "stale_since": stale_since,
+            "max_attempts": json.dumps(max_attempts),
+            "default": MAX_ATTEMPTS,
+        }
         rows = await (await connection.execute(_RECLAIM, parameters)).fetchall()
         failed = [row for row in rows if row[-1] == "failed"]
         for job_id, task, attempts, _ in failed:

@@ -1,4 +1,4 @@
-"""Old delivery attempts and failed messages are deleted."""
+"""Old delivery attempts and failed jobs are deleted."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ def queue_message(name: str, *, status: str, age: timedelta) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_messages_that_failed_long_ago_are_deleted(queue: Queue) -> None:
+def test_jobs_that_failed_long_ago_are_deleted(queue: Queue) -> None:
     queue_message("old", status="failed", age=RETENTION + HOUR)
     queue_message("young", status="failed", age=RETENTION - HOUR)
     queue_message("waiting", status="todo", age=RETENTION + HOUR)
     queue_message("running", status="doing", age=RETENTION + HOUR)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE procrastinate_jobs SET task_name = 'tests.of_a_former_version' WHERE status = 'failed'")
 
     tasks.delete_failed()
 

@@ -329,7 +329,13 @@ def test_task_names_are_unique(registered: None) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(queue: Queue, smtp: FakeSmtp) -> None:
+def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(
+    queue: Queue, smtp: FakeSmtp, registered: None
+) -> None:
+    @jobs.task(name="tests.wait", retry_delays=[timedelta(0)] * worker_module.MAX_ATTEMPTS)
+    def wait(_run: jobs.Run, /) -> None:
+        """Has attempts left after those of other jobs."""
+
     smtp.hold = True
     message = post()
     with process(*WORKER, server=smtp) as killed:
@@ -338,6 +344,7 @@ def test_the_email_of_a_killed_worker_is_delivered_by_another_worker(queue: Queu
         killed.wait()
     smtp.hold = False
     post()
+    wait.defer()
     queue.run_last_attempt_of_dead_worker()
     running = jobs.Worker()
     running.start()
