@@ -135,6 +135,7 @@ class EditForm(RegistrationForm):
 
     def __init__(self, data: Any, *, client: OAuthClient) -> None:
         super().__init__(data, initial=_initial(client))
+        self._client = client
         for field in self.fields.values():
             field.show_hidden_initial = True
         methods = [(method, label) for method, label in _METHODS.items() if type_of(method) == client.client_type]
@@ -148,9 +149,24 @@ class EditForm(RegistrationForm):
     def changes(self) -> ClientUpdate:
         """The values of a valid form that the operator has changed."""
         typed = self.registration()
-        names = {"grant_types" if name in _GRANTS else name for name in self.changed_data}
-        values = {name: getattr(typed, name) for name in names}
+        values = {name: getattr(typed, name) for name in self.changed_data if name not in _GRANTS}
+        if len(values) < len(self.changed_data):
+            values["grant_types"] = self._grant_types()
         return ClientUpdate(**{name: {} if value is None else value for name, value in values.items()})
+
+    def _grant_types(self) -> list[str]:
+        """Those that the client has now, with the changes of the operator."""
+        permitted = dict.fromkeys(self._client.grant_type_list)
+        for name, grants in _GRANTS.items():
+            if name not in self.changed_data:
+                continue
+            if self.cleaned_data[name]:
+                permitted |= dict.fromkeys(grants)
+            else:
+                permitted.pop(grants[0], None)
+        if not any(REFRESH_TOKEN in grants and grants[0] in permitted for grants in _GRANTS.values()):
+            permitted.pop(REFRESH_TOKEN, None)
+        return list(permitted)
 
 
 def _initial(client: OAuthClient) -> dict[str, Any]:

@@ -140,7 +140,12 @@ def test_secret_is_replaced(console: Console, api: Api) -> None:
 
 
 def test_editing_changes_what_the_operator_changed(console: Console, api: Api) -> None:
-    application = client_application.register(api, redirect_uris=[CALLBACK, "myapp://cb"], client_name="Shop")
+    application = client_application.register(
+        api,
+        redirect_uris=[CALLBACK, "myapp://cb"],
+        client_name="Shop",
+        token_endpoint_auth_method="client_secret_basic",
+    )
     page = f"{LIST}{application.client_id}/edit/"
     assert f'href="{page}"' in console.text(f"{LIST}{application.client_id}/change/")
     # Browsers change the ends of lines.
@@ -159,6 +164,9 @@ def test_editing_changes_what_the_operator_changed(console: Console, api: Api) -
     )  # fmt: skip
     entry = audit_payloads()[-1]
     assert (entry["action"], entry["reason"]) == ("oauth_client_updated", "moved")
+
+    console.submit(page, **form | {"acts_for_itself": "on"})
+    assert OAuthClient.objects.get().grant_types == "authorization_code,client_credentials"
 
 
 def test_editing_removes_keys_and_refuses_another_type(console: Console, api: Api) -> None:
