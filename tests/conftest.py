@@ -27,6 +27,7 @@ from authsvc.conf import AuthConfig
 from authsvc.db import embedded
 from tests import openapi, recorded_metrics
 from tests.fakes.http_peer import HttpPeer
+from tests.settings import DISK, MEMORY
 
 pytest_plugins = ["tests.live.servers"]
 
@@ -60,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = _folder()
     if folder is None or _is_xdist_worker(config):
         return
-    for leftover in folder.parent.glob("authsvc-test-*"):
+    for leftover in (*MEMORY.glob("authsvc-test-*"), *DISK.glob("authsvc-test-*")):
         # Databases of other system users belong to other test runs.
         with contextlib.suppress(PermissionError):
             if embedded.stop(leftover):
