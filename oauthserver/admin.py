@@ -20,7 +20,6 @@ from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.display_text import EMPTY, short_text
-from authsvc.errors import ApiError
 from authsvc.operator_access import Access
 from oauthserver.client_forms import EditForm, RegistrationForm
 from oauthserver.clients import clients
@@ -200,22 +199,18 @@ def register_client(model_admin: OperatorAdmin, request: HttpRequest) -> HttpRes
     """Register a client, and show its secret once."""
     _require_editing(request)
     form = RegistrationForm(request.POST if request.method == "POST" else None)
-    if form.is_valid():
-        context = actions.create_context(request, form)
-        try:
-            registered = clients.register(
-                form.registration(),
-                registration_type=RegistrationType.MANUAL,
-                actor=context.actor,
-                caller=context.caller,
-                at=context.at,
-            )
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            return _registered_page(model_admin, request, registered)
+
+    def register(context: ActionContext) -> RegisteredClient:
+        return clients.register(
+            form.registration(),
+            registration_type=RegistrationType.MANUAL,
+            actor=context.actor,
+            caller=context.caller,
+            at=context.at,
+        )
+
+    if registered := actions.submit(request, form, register):
+        return _registered_page(model_admin, request, registered)
     status = 400 if form.errors else 200
     return actions.form_page(
         model_admin, request, "operator/form.html", title="Register client", form=form, status=status
@@ -227,19 +222,13 @@ def edit_client(model_admin: OperatorAdmin, request: HttpRequest, client_id: Any
     _require_editing(request)
     client = clients.find(str(client_id))
     form = EditForm(request.POST if request.method == "POST" else None, client=client)
-    if form.is_valid():
-        context = actions.create_context(request, form)
-        try:
-            changed = clients.update(
-                str(client_id), form.changes(), actor=context.actor, caller=context.caller, at=context.at
-            )
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            model_admin.message_user(request, f"Changed: {model_admin.display_name(changed)}", levels.SUCCESS)
-            return HttpResponseRedirect(model_admin.row_url(client))
+
+    def update(context: ActionContext) -> OAuthClient:
+        return clients.update(str(client_id), form.changes(), actor=context.actor, caller=context.caller, at=context.at)
+
+    if changed := actions.submit(request, form, update):
+        model_admin.message_user(request, f"Changed: {model_admin.display_name(changed)}", levels.SUCCESS)
+        return HttpResponseRedirect(model_admin.row_url(client))
     return actions.form_page(
         model_admin,
         request,

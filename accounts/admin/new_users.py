@@ -183,16 +183,9 @@ def _add_user(
 ) -> HttpResponse:
     operators.require(request, Access.SUPPORT)
     form = form_class(request.POST if request.method == "POST" else None)
-    if form.is_valid():
-        try:
-            user = add(actions.create_context(request, form))
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            row = User.objects.get(pk=user.id)
-            model_admin.message_user(request, f"{success_message}: {model_admin.display_name(row)}", levels.SUCCESS)
-            return HttpResponseRedirect(model_admin.row_url(row))
+    if user := actions.submit(request, form, add):
+        row = User.objects.get(pk=user.id)
+        model_admin.message_user(request, f"{success_message}: {model_admin.display_name(row)}", levels.SUCCESS)
+        return HttpResponseRedirect(model_admin.row_url(row))
     status = 400 if form.errors else 200
     return actions.form_page(model_admin, request, "operator/form.html", title=title, form=form, status=status)

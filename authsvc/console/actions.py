@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from uuid import UUID
 
 from django import forms
@@ -33,6 +33,8 @@ from authsvc.operator_access import Access
 
 if TYPE_CHECKING:
     from authsvc.console.model_admin import OperatorAdmin
+
+Value = TypeVar("Value")
 
 MAX_ACTION_ROWS = 100
 """Ticked rows of an action, and rows of a batch."""
@@ -349,6 +351,19 @@ def create_context(request: HttpRequest, form: forms.Form | None = None) -> Acti
         form=form,
         session_id=operators.operator_of(request).session_id,
     )
+
+
+def submit(request: HttpRequest, form: forms.Form, change: Callable[[ActionContext], Value]) -> Value | None:
+    """The result of `change`; None if the form is invalid or `change` refuses it. The form then has the error."""
+    if not form.is_valid():
+        return None
+    try:
+        return change(create_context(request, form))
+    except ApiError as error:
+        if error.status >= 500:
+            raise
+        form.add_error(None, error.message)
+        return None
 
 
 def form_page(

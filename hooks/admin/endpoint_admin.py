@@ -21,11 +21,11 @@ from authsvc.console.actions import ActionContext, ShownOnce, action
 from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import DashboardStat, OperatorAdmin, bounded_count
 from authsvc.console.read_only_admin import MAX_COUNTED
-from authsvc.errors import ApiError
 from authsvc.operator_access import Access
 from hooks.admin import hook_pages
 from hooks.models import DeliveryStatus, DisabledReason, WebhookDelivery, WebhookEndpoint
 from hooks.webhooks import deliveries, endpoints
+from hooks.webhooks.endpoints import EndpointWithSecret
 from hooks.webhooks.errors import WebhooksDisabled
 
 
@@ -204,23 +204,19 @@ def create_endpoint(model_admin: OperatorAdmin, request: HttpRequest) -> HttpRes
     """Create an endpoint, and show its secret once."""
     _require_editing(request)
     form = EndpointForm(request.POST if request.method == "POST" else None)
-    if form.is_valid():
-        context = actions.create_context(request, form)
-        try:
-            created = endpoints.create(**form.values(), actor=context.actor, caller=context.caller, at=context.at)
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            return actions.form_page(
-                model_admin,
-                request,
-                "operator/shown_once.html",
-                title="Created",
-                secrets=[(str(created.endpoint), _secret(created.secret))],
-                back_url=model_admin.row_url(created.endpoint),
-            )
+
+    def create(context: ActionContext) -> EndpointWithSecret:
+        return endpoints.create(**form.values(), actor=context.actor, caller=context.caller, at=context.at)
+
+    if created := actions.submit(request, form, create):
+        return actions.form_page(
+            model_admin,
+            request,
+            "operator/shown_once.html",
+            title="Created",
+            secrets=[(str(created.endpoint), _secret(created.secret))],
+            back_url=model_admin.row_url(created.endpoint),
+        )
     status = 400 if form.errors else 200
     return actions.form_page(
         model_admin, request, "operator/form.html", title="Create endpoint", form=form, status=status
@@ -237,19 +233,15 @@ def edit_endpoint(model_admin: OperatorAdmin, request: HttpRequest, endpoint_id:
         "description": endpoint.description,
     }
     form = EndpointForm(request.POST if request.method == "POST" else None, initial=present)
-    if form.is_valid():
-        context = actions.create_context(request, form)
-        try:
-            changed = endpoints.update(
-                str(endpoint_id), **form.values(), actor=context.actor, caller=context.caller, at=context.at
-            )
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            model_admin.message_user(request, f"Changed: {changed}", levels.SUCCESS)
-            return HttpResponseRedirect(model_admin.row_url(endpoint))
+
+    def update(context: ActionContext) -> WebhookEndpoint:
+        return endpoints.update(
+            str(endpoint_id), **form.values(), actor=context.actor, caller=context.caller, at=context.at
+        )
+
+    if changed := actions.submit(request, form, update):
+        model_admin.message_user(request, f"Changed: {changed}", levels.SUCCESS)
+        return HttpResponseRedirect(model_admin.row_url(endpoint))
     return actions.form_page(
         model_admin,
         request,

@@ -11,9 +11,10 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_POST
 
 from authsvc.console import actions, operators
+from authsvc.console.actions import ActionContext
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.console.user_panels import Panel
-from authsvc.errors import ApiError, ValidationFailed
+from authsvc.errors import ValidationFailed
 from authsvc.operator_access import Access
 from oauthproviders import provider_checks
 from oauthproviders.admin import forms, provider_tests
@@ -97,17 +98,10 @@ def _find_row(row_id: UUID) -> CustomProvider:
 def _respond(model_admin: OperatorAdmin, request: HttpRequest, form: ProviderForm, *, title: str) -> HttpResponse:
     is_test = "test" in request.POST
     panels, test_errors = _test(request, form) if is_test else ([], [])
-    if not is_test and form.is_valid():
-        try:
-            saved = _save(request, form)
-        except ApiError as error:
-            if error.status >= 500:
-                raise
-            form.add_error(None, error.message)
-        else:
-            verb = "Created" if form.row is None else "Changed"
-            model_admin.message_user(request, f"{verb}: {model_admin.display_name(saved)}", levels.SUCCESS)
-            return HttpResponseRedirect(model_admin.row_url(saved))
+    if not is_test and (saved := actions.submit(request, form, partial(_save, form))):
+        verb = "Created" if form.row is None else "Changed"
+        model_admin.message_user(request, f"{verb}: {model_admin.display_name(saved)}", levels.SUCCESS)
+        return HttpResponseRedirect(model_admin.row_url(saved))
     return actions.form_page(
         model_admin,
         request,
@@ -142,8 +136,7 @@ def _test(request: HttpRequest, form: ProviderForm) -> tuple[list[Panel], list[s
     return [provider_tests.result_panel(steps)], []
 
 
-def _save(request: HttpRequest, form: ProviderForm) -> CustomProvider:
-    context = actions.create_context(request, form)
+def _save(form: ProviderForm, context: ActionContext) -> CustomProvider:
     if form.row is None:
         return custom_providers.create(form.definition(), actor=context.actor, caller=context.caller, at=context.at)
     if not form.changed_values:
