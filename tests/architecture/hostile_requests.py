@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from authsvc.conf import AuthConfig
 from tests.conftest import Api, ApiResponse
-
-ChangeConfig = Callable[..., AuthConfig]
 
 EMAIL = "user@example.com"
 TEXT, OBJECT, FLAG = "text", "object", "flag"

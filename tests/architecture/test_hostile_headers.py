@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.architecture.hostile_requests import BEARER, BODIES, EMAIL, ChangeConfig, assert_documented, post
-from tests.conftest import Api, Mailbox
+from tests.architecture.hostile_requests import BEARER, BODIES, EMAIL, assert_documented, post
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import PASSWORD, make_user
 from tests.observations import SECURITY_HEADERS, table_contents
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _passkeys_are_on(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
-
-
-@pytest.fixture(autouse=True)
-def _no_unhandled_exception(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_unhandled_exception", "passkeys")]
 
 
 TARGETS = [

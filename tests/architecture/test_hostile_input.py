@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import logging
 import secrets
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -19,16 +17,15 @@ from django.utils import timezone
 from accounts.models import User
 from authsvc import messaging
 from mailer.delivery import encryption
-from tests.accounts.passkeys.passkey_requests import PARTY
-from tests.architecture.hostile_requests import BODIES, EMAIL, FLAG, OBJECT, TEXT, ChangeConfig, assert_documented, post
+from tests.architecture.hostile_requests import BODIES, EMAIL, FLAG, OBJECT, TEXT, assert_documented, post
 from tests.architecture.test_routes import ROUTES, sample
-from tests.conftest import Api, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, VERIFIER, make_flow, make_one_time_token, make_session, make_user
 from tests.observations import table_contents
 from tokens.models import TokenType
 from tokens.sessions import refresh_tokens
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_unhandled_exception", "passkeys")]
 
 MIB = 1_048_576
 
@@ -119,17 +116,6 @@ INVALID_EMAILS = [
     "%s%n@exa%mple",
     "{{7*7}}@exa mple.com",
 ]
-
-
-@pytest.fixture(autouse=True)
-def _passkeys_are_on(auth_config: ChangeConfig) -> None:
-    auth_config(passkeys={"enabled": True}, webauthn=PARTY)
-
-
-@pytest.fixture(autouse=True)
-def _no_unhandled_exception(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 # Bodies

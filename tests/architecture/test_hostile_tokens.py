@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +18,7 @@ from tests.factories import make_session
 from tests.observations import table_contents
 from tokens.models import Session
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_unhandled_exception(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    yield
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_unhandled_exception")]
 
 
 def _segment(content: Any) -> str:

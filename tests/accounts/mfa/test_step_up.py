@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from accounts.models import Factor, FactorChallenge
 from accounts.users.queries import AccountUsers
-from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import PHONE, make_owner
 from tests.accounts.mfa.verification_requests import signed
@@ -22,20 +21,9 @@ from tests.tokens.token_requests import read_claims, refresh, session_exists
 from tokens.models import AmrClaim, LegacyRefreshToken, Session
 from tokens.sessions.users import SignedInUser
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("phone_factors")]
 
 USED = (400, "refresh_token_already_used", "Invalid Refresh Token: Already Used")
-
-
-@pytest.fixture(autouse=True)
-def phones(auth_config: ChangeConfig) -> None:
-    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
-    auth_config(
-        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
-        sms={"provider": "twilio", "twilio": twilio},
-        mailer={"worker_enabled": False},
-        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
-    )
 
 
 @pytest.mark.parametrize("status", ["unverified", "verified"])

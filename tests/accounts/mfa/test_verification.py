@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accounts.models import Factor, FactorChallenge
-from authsvc.conf import Secret, Twilio
+from authsvc.conf import Secret
 from authsvc.messaging import EmailType
 from authsvc.security import encryption
 from tests.accounts.mfa import factor_requests
@@ -24,24 +24,13 @@ from tokens.models import Session
 
 __all__ = ["gateway", "use_gateway"]  # fixtures
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("phone_factors")]
 
 KEY = Secret("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8")
 ENCRYPTED = {"encrypt": True, "encryption_key_id": "k1", "encryption_key": KEY, "decryption_keys": {"k1": KEY}}
 WRONG_PHONE = (422, "mfa_verification_failed", "Invalid MFA Phone code entered")
 ELSEWHERE = (422, "mfa_ip_address_mismatch", "Challenge and verify IP addresses mismatch.")
 UNKNOWN = (422, "mfa_factor_not_found", "MFA factor with the provided challenge ID not found")
-
-
-@pytest.fixture(autouse=True)
-def phones(auth_config: ChangeConfig) -> None:
-    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
-    auth_config(
-        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
-        sms={"provider": "twilio", "twilio": twilio},
-        mailer={"worker_enabled": False},
-        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
-    )
 
 
 # The notice

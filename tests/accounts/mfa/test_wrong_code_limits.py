@@ -7,25 +7,13 @@ from datetime import timedelta
 import pytest
 
 from accounts.models import Factor
-from authsvc.conf import Secret, Twilio
 from tests.accounts.mfa import factor_requests
 from tests.accounts.mfa.factor_requests import make_owner
 from tests.accounts.mfa.verification_requests import TOO_OFTEN, WRONG_TOTP, expired, try_code
 from tests.conftest import Api, ChangeConfig, read_success
 from tests.observations import assert_error, backdate_rate_limits
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def phones(auth_config: ChangeConfig) -> None:
-    twilio = Twilio(account_sid="AC1", auth_token=Secret("s"), message_service_sid="MG1")
-    auth_config(
-        mfa={"phone_enroll_enabled": True, "phone_verify_enabled": True},
-        sms={"provider": "twilio", "twilio": twilio},
-        mailer={"worker_enabled": False},
-        limits={"header": "X-Unsent"},  # no rate limit applies to requests without this header
-    )
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_request_limits")]
 
 
 def test_challenge_expires_after_too_many_wrong_codes(api: Api, auth_config: ChangeConfig) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.utils import timezone
 
-from authsvc.conf import AuthConfig
 from tests.conftest import ApiResponse, read_success
 from tests.factories import PASSWORD
 from tokens.jwt import access_tokens
-
-ChangeConfig = Callable[..., AuthConfig]
 
 EMAIL = "user@example.com"
 PHONE = "15551234567"

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from accounts.models import User
 from accounts.passwords import hashing
-from tests.accounts.sign_up.sign_up_requests import EMAIL, PHONE, SIGN_UP, ChangeConfig, read_session
-from tests.conftest import Api, Mailbox
+from tests.accounts.sign_up.sign_up_requests import EMAIL, PHONE, SIGN_UP, read_session
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD, make_one_time_token, make_user
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.models import AmrClaim, FlowState, OneTimeToken, Session, TokenType

@@ -14,8 +14,8 @@ from accounts.models import Identity, User
 from accounts.passwords import hashing
 from authsvc.api.renderers import rfc3339
 from authsvc.messaging import EmailType
-from tests.accounts.sign_up.sign_up_requests import EMAIL, PHONE, SIGN_UP, USER_KEYS, ChangeConfig, read_session
-from tests.conftest import Api, Mailbox
+from tests.accounts.sign_up.sign_up_requests import EMAIL, PHONE, SIGN_UP, USER_KEYS, read_session
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, PASSWORD
 from tests.observations import assert_error, audit_payloads, audit_trail, table_contents
 from tokens.jwt import access_tokens

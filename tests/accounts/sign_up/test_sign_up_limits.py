@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from authsvc.conf import Rate
-from tests.accounts.sign_up.sign_up_requests import EMAIL, SIGN_UP, ChangeConfig
-from tests.conftest import Api, Mailbox
+from tests.accounts.sign_up.sign_up_requests import EMAIL, SIGN_UP
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import make_user
 from tests.observations import assert_error, backdate_rate_limits, table_contents
 

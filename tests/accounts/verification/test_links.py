@@ -25,13 +25,12 @@ from tests.accounts.verification.verify_requests import (
     SIGN_UP,
     SIGNED_UP,
     SITE,
-    ChangeConfig,
     assert_link_error,
     open_link,
     read_session,
     session_fragment,
 )
-from tests.conftest import Api, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import CHALLENGE, VERIFIER, backdate, make_flow, make_one_time_token, make_user
 from tests.observations import assert_error, audit_trail, redirect_fragment, redirect_query, table_contents
 from tokens.jwt import access_tokens

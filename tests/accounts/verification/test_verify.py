@@ -15,12 +15,11 @@ from tests.accounts.verification.verify_requests import (
     LOGIN,
     SIGNED_UP,
     SITE,
-    ChangeConfig,
     assert_link_error,
     open_link,
     read_session,
 )
-from tests.conftest import Api, Mailbox
+from tests.conftest import Api, ChangeConfig, Mailbox
 from tests.factories import backdate, make_one_time_token, make_user
 from tests.observations import assert_error, audit_trail, backdate_rate_limits, table_contents
 from tokens.jwt import access_tokens

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 from django.utils import timezone
 
-from authsvc.conf import AuthConfig
 from tests.conftest import Api, ApiResponse, read_success
 from tests.factories import PASSWORD
 from tests.observations import redirect_fragment, redirect_query
 from tokens.jwt import access_tokens
 from tokens.models import TokenType
-
-ChangeConfig = Callable[..., AuthConfig]
 
 EMAIL = "user@example.com"
 SITE = "http://localhost:3000"
