@@ -42,7 +42,7 @@ install: $(INSTALLED)
 
 # pip installs uv with a locked hash; uv installs all other packages.
 $(INSTALLED): requirements.lock requirements.uv.lock requirements.compiled.lock
-	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed'; exit 1; }
+	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer with venv is needed (Debian: python3-venv)'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.uv.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
