@@ -38,9 +38,9 @@ CONNECT_SECONDS = 5.0
 RESTART_SECONDS = 1.0
 RECLAIM_SECONDS = 3.0
 MAX_ATTEMPTS = 20
-"""After so many attempts, and all of its task, a job whose worker has died is kept as failed: it may be the cause.
+"""Attempts after which a job whose worker has died is kept as failed, because it may be the cause.
 
-More than the deaths that a job survives which another cause interrupts.
+More for a task with more retries. Workers that die of another cause hardly interrupt one job as often.
 """
 MAX_CLOCK_DIFFERENCE = timedelta(minutes=1)
 """Between this host and the database. A worker with a wrong clock would delete rows that are valid."""
