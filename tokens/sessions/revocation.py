@@ -31,21 +31,20 @@ def sign_out(signed_in: SignedInUser, *, scope: str, caller: Caller, at: datetim
         impersonation.sign_out(signed_in, caller=caller, at=at)
         return
     with transaction.atomic(durable=True):
-        if not (own_session_id and scope == "local"):
-            _wait_for_exchanges(signed_in)
         audit.record(audit.Action.LOGOUT, actor=signed_in.user, caller=caller, at=at)
         if own_session_id and scope == "local":
             # The database cascades the deletion; Django's cascade would read every dependent row first.
             Session.objects.filter(id=own_session_id)._raw_delete("default")
             session_events.record_end(signed_in.user.id, [own_session_id], reason="logout_local")
         else:
+            _wait_for_exchanges(signed_in)
             kept = own_session_id if scope == "others" else None
             reason = "logout_others" if scope == "others" else "logout"
             revoke_all_sessions(signed_in.user.id, except_session_id=kept, reason=reason)
 
 
 def _wait_for_exchanges(signed_in: SignedInUser) -> None:
-    """Let the next statements see the session that an OAuth client's exchange in progress starts."""
+    """Wait for exchanges of OAuth clients in progress; the next statements see the sessions that they start."""
     if conf.current().oauth_server.enabled:
         locks.lock_user(signed_in.user.id)
 
