@@ -61,8 +61,9 @@ def _assigned(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def _check_values(name: str, values: Mapping[str, Any], *, limit: int) -> None:
     """Check the bytes of the values in the text form of PostgreSQL's jsonb, which writes numbers without exponent."""
     size = len(json.dumps(values, ensure_ascii=False).encode())
-    # Large values are refused without a look at each of their numbers.
-    _check(name, size + _expanded_digits(values) if size <= limit else size, limit=limit)
+    if size <= limit:  # larger values are refused without a look at each of their numbers
+        size += _expanded_digits(values)
+    _check(name, size, limit=limit)
 
 
 def _check(name: str, size: int, *, limit: int) -> None:

@@ -40,7 +40,7 @@ class ServiceCommand(BaseCommand):
         except ApiError as error:
             raise CommandError(error.message) from None
         except UnicodeEncodeError:
-            raise CommandError("the arguments must be UTF-8") from None
+            raise CommandError("the arguments and the output must be UTF-8") from None
         except (EmbeddedDatabaseFailed, ImproperlyConfigured) as error:
             raise CommandError(_one_line(error)) from None
         except DatabaseError as error:

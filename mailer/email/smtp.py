@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Sequence
-from email.policy import default
+from email import policy
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -170,7 +170,7 @@ class EmailBackend(smtp.EmailBackend):
     def _send(self, email_message: Any) -> bool:
         """Send the message to its one recipient. Django would not send an international address as RFC 6531 asks."""
         # `email.utils.parseaddr` of recent Python versions refuses domain literals and several addresses.
-        senders = default.header_factory("From", email_message.from_email).addresses
+        senders = policy.default.header_factory("From", email_message.from_email).addresses
         addresses = [_envelope(senders[0].addr_spec if senders else ""), _envelope(*email_message.recipients())]
         options = [] if "".join(addresses).isascii() else ["SMTPUTF8"]
         content = email_message.message().as_bytes(linesep="\r\n")

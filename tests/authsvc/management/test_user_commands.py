@@ -105,7 +105,7 @@ def test_createuser_creates_users_of_other_audiences() -> None:
         (EMAIL, PASSWORD, "A user with this email address has already been registered"),
         ("new@example.com", "short", "Password should be at least 6 characters."),
         ("new@example.com", "", "Password should be at least 6 characters."),
-        ("new@example.com", "not UTF-8: \udcff", "the arguments must be UTF-8"),
+        ("new@example.com", "not UTF-8: \udcff", "the arguments and the output must be UTF-8"),
     ],
 )
 def test_createuser_rejects_invalid_values(email: str, password: str, text: str) -> None:
