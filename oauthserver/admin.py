@@ -21,7 +21,7 @@ from authsvc.console.formatting import Tone
 from authsvc.console.model_admin import OperatorAdmin
 from authsvc.display_text import EMPTY, short_text
 from authsvc.operator_access import Access
-from oauthserver.client_forms import EditForm, RegistrationForm
+from oauthserver.client_forms import ClientEditForm, RegistrationForm
 from oauthserver.clients import clients
 from oauthserver.clients.clients import RegisteredClient
 from oauthserver.discovery import metadata
@@ -221,7 +221,7 @@ def edit_client(model_admin: OperatorAdmin, request: HttpRequest, client_id: Any
     """Change the metadata of a client."""
     _require_editing(request)
     client = clients.find(str(client_id))
-    form = EditForm(request.POST if request.method == "POST" else None, client=client)
+    form = ClientEditForm(request.POST if request.method == "POST" else None, client=client)
 
     def update(context: ActionContext) -> OAuthClient:
         return clients.update(str(client_id), form.changes(), actor=context.actor, caller=context.caller, at=context.at)

@@ -15,7 +15,7 @@ from oauthserver.clients.client_metadata import (
     ClientRegistration,
     ClientUpdate,
     type_of,
-)  # fmt: skip
+)
 from oauthserver.models import AuthMethod, OAuthClient
 
 _METHODS = {
@@ -127,7 +127,7 @@ class RegistrationForm(forms.Form):
         return ClientRegistration(**{**values, **lists, "grant_types": list(grant_types)})
 
 
-class EditForm(RegistrationForm):
+class ClientEditForm(RegistrationForm):
     """The metadata of a client, whose type cannot be changed.
 
     The values that the operator saw come back in hidden fields, so that those that others change meanwhile are kept.
@@ -152,6 +152,7 @@ class EditForm(RegistrationForm):
         values = {name: getattr(typed, name) for name in self.changed_data if name not in _GRANTS}
         if len(values) < len(self.changed_data):
             values["grant_types"] = self._grant_types()
+        # The absence of a value is no change; an empty key set removes the keys.
         return ClientUpdate(**{name: {} if value is None else value for name, value in values.items()})
 
     def _grant_types(self) -> list[str]:

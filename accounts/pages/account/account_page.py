@@ -54,7 +54,7 @@ class AccountPage(HostedPage):
         return self.redirect(reverse(self.back))
 
 
-class RowPage(AccountPage):
+class AccountRowPage(AccountPage):
     """A page of one row of the user, whose ID the route contains.
 
     Leads back with a message if the user has no such row: another tab may have removed it.

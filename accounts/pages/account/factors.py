@@ -25,7 +25,7 @@ from accounts.pages.account.account_page import (
     AccountPage,
     NameForm,
     QuestionPage,
-    RowPage,
+    AccountRowPage,
     format_day,
     without_separators,
 )
@@ -237,7 +237,7 @@ class KeyPage(_EnrolmentPage):
         return complete(self)
 
 
-class _FactorPage(RowPage):
+class _FactorPage(AccountRowPage):
     back = "pages:factors"
 
     @cached_property

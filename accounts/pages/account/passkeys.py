@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Passkey
-from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage, RowPage
+from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage, AccountRowPage
 from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management, registration
 from accounts.passkeys.errors import PasskeyNotFound
@@ -73,7 +73,7 @@ class NewPasskeyPage(_PasskeysPage):
         return self.done(_("Your passkey is added."))
 
 
-class _PasskeyPage(_PasskeysPage, RowPage):
+class _PasskeyPage(_PasskeysPage, AccountRowPage):
     bucket = Bucket.USER
 
     @cached_property

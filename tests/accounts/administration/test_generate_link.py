@@ -187,7 +187,7 @@ def test_confirmed_user_cannot_be_invited_or_signed_up(api: Api, admin: str, typ
 
 
 @pytest.mark.parametrize("type", ["invite", "signup", "magiclink"])
-def test_an_address_of_another_audience_is_taken(api: Api, admin: str, type: str) -> None:
+def test_the_address_of_an_invited_user_of_another_audience_is_taken(api: Api, admin: str, type: str) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere", invited_at=timezone.now())
     text = "A user with this email address has already been registered"
     assert_error(generate(api, admin, type, password=PASSWORD), 422, "email_exists", text)

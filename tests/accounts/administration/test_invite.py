@@ -130,7 +130,7 @@ def test_confirmed_user_cannot_be_invited(api: Api, admin: str, mailbox: Mailbox
     assert (table_contents(), mailbox.emails) == (before, [])
 
 
-def test_an_address_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
+def test_the_address_of_an_invited_user_of_another_audience_is_taken(api: Api, admin: str, mailbox: Mailbox) -> None:
     make_user(email=EMAIL, confirmed=False, audience="elsewhere", invited_at=timezone.now())
     assert_error(invite(api, admin), 422, "email_exists", EXISTS)
     assert mailbox.emails == []
