@@ -23,9 +23,9 @@ from accounts.models import FactorType
 from accounts.pages import browser_session
 from accounts.pages.account.account_page import (
     AccountPage,
+    AccountRowPage,
     NameForm,
     QuestionPage,
-    AccountRowPage,
     format_day,
     without_separators,
 )

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.identities import errors, linking
 from accounts.pages import destinations, registry
-from accounts.pages.account.account_page import AccountPage, QuestionPage, AccountRowPage, format_day
+from accounts.pages.account.account_page import AccountPage, AccountRowPage, QuestionPage, format_day
 from accounts.pages.error_texts import text_of_code
 from accounts.pages.providers import leave
 from accounts.users.records import IdentityRecord

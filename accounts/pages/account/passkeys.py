@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Passkey
-from accounts.pages.account.account_page import AccountPage, NameForm, QuestionPage, AccountRowPage
+from accounts.pages.account.account_page import AccountPage, AccountRowPage, NameForm, QuestionPage
 from accounts.passkeys import form as passkey_form
 from accounts.passkeys import management, registration
 from accounts.passkeys.errors import PasskeyNotFound
