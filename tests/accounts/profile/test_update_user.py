@@ -1,4 +1,4 @@
-"""PUT /user: metadata and password, required credentials, and the order of errors."""
+"""PUT /user: metadata, second factors, several changes at once, and the order of errors."""
 
 from __future__ import annotations
 

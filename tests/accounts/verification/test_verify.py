@@ -29,8 +29,6 @@ pytestmark = pytest.mark.django_db
 
 CODE_DEAD = (403, "otp_expired", "Token has expired or is invalid")
 
-# Posting
-
 
 @pytest.mark.parametrize(
     ("type", "purpose", "returned_type"),

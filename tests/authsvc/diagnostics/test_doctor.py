@@ -29,8 +29,6 @@ from tests.settings import ENVIRONMENT
 from tokens.diagnostics import SigningKeyDiagnostic
 from tokens.jwt import signing_keys
 
-NOWHERE = DiagnosticContext(public_url="")
-
 
 def outcomes(diagnostic: Diagnostic, *, url: str = "") -> dict[str, CheckOutcome]:
     """Subject → its worst outcome."""
