@@ -157,7 +157,7 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
         else:
             _announce(created.user, caller=caller)
             return created
-    is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, at=at)
+    is_repeatable = _is_repeatable(existing, auto_confirms=auto_confirms, audience=caller.audience, at=at)
     agreed_password = _agreed_password(request, existing if is_repeatable else None)
     if is_repeatable and (agreed_password is not None or not auto_confirms):
         repeated = _repeat(
@@ -168,12 +168,15 @@ def _process_request(request: SignUpRequest, *, auto_confirms: bool, caller: Cal
     return _duplicate_result(request, existing, is_error=auto_confirms, caller=caller, at=at)
 
 
-def _is_repeatable(existing: UserRecord, *, auto_confirms: bool, at: datetime) -> bool:
+def _is_repeatable(existing: UserRecord, *, auto_confirms: bool, audience: str, at: datetime) -> bool:
     """True if the account waits for the confirmation of a sign-up, and no person controls it yet.
 
-    In any audience: otherwise one sign-up with another audience would keep the owner of the address from signing up.
+    Also in another audience: otherwise one sign-up there would keep the owner of the address from signing up. But an
+    account of the default audience stays there, because one sign-up elsewhere would take it from the owner.
     """
     if existing.is_controlled or existing.has_pending_invitation:
+        return False
+    if existing.aud == conf.current().jwt.aud != audience:
         return False
     # The account is banned. Without a message nothing proves the address.
     return not (auto_confirms and existing.is_banned(at))

@@ -16,15 +16,24 @@ from tests.observations import backdate_rate_limits, redirect_fragment
 pytestmark = pytest.mark.django_db
 
 EMAIL = "victim@example.com"
+ELSEWHERE = {"X-JWT-AUD": "elsewhere"}
 OWNERS, STRANGERS = "the owner's password", "the stranger's password"
 
 
 @pytest.fixture(autouse=True)
 def _blocked(api: Api, mailbox: Mailbox) -> None:
-    elsewhere = {"X-JWT-AUD": "elsewhere"}
-    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}, headers=elsewhere).status_code == 200
+    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}, headers=ELSEWHERE).status_code == 200
     backdate_rate_limits(timedelta(hours=1))
     mailbox.clear()
+
+
+def test_a_sign_up_elsewhere_does_not_move_the_account_of_the_owner(api: Api, mailbox: Mailbox) -> None:
+    assert api.post("/signup", {"email": EMAIL, "password": OWNERS}).status_code == 200
+    backdate_rate_limits(timedelta(hours=1))
+    assert api.post("/signup", {"email": EMAIL, "password": STRANGERS}, headers=ELSEWHERE).status_code == 200
+    assert [email.to for email in mailbox.emails] == [EMAIL]
+    body = {"type": "email", "token_hash": mailbox.emails[0].variables["TokenHash"]}
+    assert api.post("/verify", body).json()["user"]["aud"] == AUDIENCE
 
 
 @pytest.mark.parametrize("path", ["/signup", "/otp", "/magiclink"])
