@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
+from accounts.users.queries import AccountUsers
+from authsvc.caller import Caller
 from oauthserver.models import OAuthConsent
 from tests.concurrency import run_concurrently, run_in_order, status_counts
 from tests.conftest import Api
 from tests.factories import make_session
 from tests.oauthserver.client_application import approve, decide, exchange, register, show, start
 from tokens.models import Session
+from tokens.sessions import revocation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,6 +72,26 @@ def test_a_logout_ends_the_session_of_an_exchange_in_progress(api: Api) -> None:
 
     assert (exchanged.status_code, ended.status_code) == (200, 204)
     assert not Session.objects.exists()
+
+
+def test_a_new_sign_in_of_the_browser_keeps_the_session_of_an_exchange_in_progress(api: Api) -> None:
+    application, session = register(api), make_session()
+    code, renewed = approve(api, application, session), make_session(session.user)
+    previous = AccountUsers().find_signed_in_user(user_id=session.user.id, session_id=session.session.id)
+    assert previous is not None
+
+    exchanged, _ = run_in_order(
+        session.user.pk,
+        lambda: exchange(application, code),
+        lambda: revocation.replace_browser_session(
+            previous, session_id=renewed.session.id, caller=Caller(), at=timezone.now()
+        ),
+        until_update=True,
+    )
+
+    assert exchanged is not None
+    assert exchanged.status_code == 200
+    assert Session.objects.get(oauth_client_id=application.client_id).approving_session_id == renewed.session.id
 
 
 def test_a_revocation_ends_the_session_of_an_exchange_in_progress(api: Api) -> None:

@@ -80,7 +80,8 @@ def sign_out_browser(signed_in: SignedInUser, *, caller: Caller, at: datetime) -
 def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller: Caller, at: datetime) -> None:
     """Revoke the session of a browser in which `session_id` has signed in.
 
-    Sessions of OAuth clients follow the new session of the same user, and end with that of another one. Two statements.
+    Sessions of OAuth clients follow the new session of the same user, and end with that of another one. At most six
+    statements.
     """
     if previous.session is None:
         raise errors.SessionNotFound
@@ -89,6 +90,7 @@ def replace_browser_session(previous: SignedInUser, *, session_id: UUID, caller:
         sign_out_browser(previous, caller=caller, at=at)
         return
     with transaction.atomic(durable=True):
+        _wait_for_exchanges(previous)
         audit.record(audit.Action.LOGOUT, actor=previous.user, caller=caller, at=at)
         sessions.filter(approving_session_id=previous.session.id).update(approving_session_id=session_id)
         sessions.filter(id=previous.session.id)._raw_delete("default")
