@@ -142,7 +142,9 @@ def check_update(changes: ClientUpdate, *, client: OAuthClient) -> None:
     if _needs_redirects(grant_types) and not (changes.redirect_uris or client.redirect_uris):
         raise RedirectUriInvalid("redirect_uris is required")
     _check_values(changes, grant_types=GRANT_TYPES)
-    _check_own_scope(changes.scope, grant_types=grant_types)
+    if changes.scope is not None or changes.grant_types:
+        # The stored scope was not checked if the client had another grant.
+        _check_own_scope(client.scope if changes.scope is None else changes.scope, grant_types=grant_types)
     _check_own_grant(grant_types, is_public=client.is_public)
     has_keys = bool(values.get("jwks", client.jwks) or values.get("jwks_uri", client.jwks_uri))
     method = changes.token_endpoint_auth_method

@@ -152,7 +152,10 @@ def test_refused_scopes_of_a_client(scope: str, api: Api) -> None:
     body = {"grant_types": [GRANT], "scope": scope}
     assert admin_requests.ask(api, "POST", "/admin/oauth/clients", body).status_code == 400
     usual = {"redirect_uris": [CALLBACK], "scope": scope}
-    assert "scope" not in admin_requests.ask(api, "POST", "/admin/oauth/clients", usual).json()
+    client = admin_requests.ask(api, "POST", "/admin/oauth/clients", usual).json()
+    assert "scope" not in client
+    path = f"/admin/oauth/clients/{client['client_id']}"
+    assert admin_requests.ask(api, "PUT", path, {"grant_types": [GRANT]}).status_code == 400
 
 
 def test_no_other_grant_works(api: Api) -> None:
