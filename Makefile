@@ -104,7 +104,9 @@ test: $(INSTALLED) $(CLIENTS)/node_modules/.package-lock.json
 	wait $$lint || { cat .data/lint.log; echo 'make lint failed: see above'; exit 1; }; exit $$tests
 
 # Unit level: no database, server, browser or other program.
-WITHOUT_UNITS := live performance catalogclient authsvc/server authsvc/management authsvc/importer authsvc/observability authsvc/db
+WITHOUT_UNITS := live performance catalogclient authsvc/server authsvc/management authsvc/importer authsvc/observability authsvc/db \
+	deployment authsvc/audit/test_partitions.py authsvc/diagnostics/test_readiness.py authsvc/diagnostics/test_telemetry.py \
+	security/test_content_sniffing.py security/test_fuzzing_api.py security/test_stalled_clients.py
 test-fast: $(INSTALLED)
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not django_db' $(WITHOUT_UNITS:%=--ignore tests/%) \
 		--ignore tests/architecture/test_migrations.py
