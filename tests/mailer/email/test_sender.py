@@ -176,6 +176,11 @@ def test_an_additional_header_replaces_sender_recipient_line_and_subject(auth_co
     assert (received.sender, received.recipients) == ("other@example.org", ["ada@example.com"])
 
 
+def test_the_first_of_several_addresses_in_an_additional_header_is_the_sender(auth_config: ChangeConfig) -> None:
+    received = deliver(auth_config, headers={"From": ("Ada <ada@example.org>, Bob <bob@example.org>",)})
+    assert received.sender == "ada@example.org"
+
+
 @pytest.mark.parametrize(
     ("to", "envelope"),
     [("ada@bücher.example", "ada@xn--bcher-kva.example"), ("jürgen@example.com", "jürgen@example.com")],
