@@ -5,8 +5,8 @@ SHELL := /bin/sh
 
 PORT ?= 8081
 DOCS_PORT ?= 8000
-# Distributions build Python with profile-guided optimization, version managers do not unless told so; without it the
-# service and its tests need 5 to 10 % more CPU time.
+# Distributions build Python with profile-guided optimization, version managers usually without. The service and its tests
+# then need 5 to 10 % more CPU time.
 PYTHON ?= $(shell for name in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 BIN := .venv/bin

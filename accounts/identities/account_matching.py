@@ -24,7 +24,7 @@ class AddressOwner:
     verified: bool
     audience: str
     is_claim: bool = False
-    """The account has not confirmed the address, although a person controls it or it is of another audience."""
+    """The account has not confirmed the address. A person controls the account, or it is of another audience."""
 
 
 class MatchOutcome(Enum):

@@ -217,7 +217,8 @@ class Mailer:
         type=DURATION,
         default=timedelta(hours=720),
         check=_check_retention,
-        help="Delete failed messages, and the records of delivery attempts, after this time; at least 24h.",
+        help="Delete failed messages and other failed jobs, and the records of delivery attempts, after this time;"
+        " at least 24h.",
     )
     template_max_size: int = setting(
         "AUTH_MAILER_TEMPLATE_MAX_SIZE",
